@@ -98,6 +98,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from ...guard.errors import InputError, MissingDependencyError
 from ..report.document import Document
 from ..run import RowError, Run
+from ..run.grouping import batched
 from ..run.manifest import InputFile, Manifest
 from ..run.table import RowT, TableSpec
 from ..systems.factory import load_language_model
@@ -306,8 +307,7 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
 
     def batches(self, cases: Sequence[CaseT], system: System) -> Iterator[Sequence[CaseT]]:
         """Split the cases of a system into batches for a plain `answer`."""
-        for begin in range(0, len(cases), self.batch_size):
-            yield cases[begin : begin + self.batch_size]
+        return batched(cases, self.batch_size)
 
     def asks_whole_batches(self, system: System) -> bool:
         """Return whether a batch that a kill cut is asked again as a whole.

@@ -12,7 +12,7 @@ from ...report.plots import Colour, Plot, dots
 from ...report.prose import Templates
 from ..parts import run_document
 from ._scoring import ConflictSummary
-from .items import EvidenceKind
+from .items import CONFLICTS, EvidenceKind
 
 TEXTS = Templates(Path(__file__).parent / "report.txt")
 _MARKS = {
@@ -34,10 +34,7 @@ def conflict_document(summary: ConflictSummary) -> Document:
         }
         for share in ("accuracy", "confident")
     )
-    named, against = (
-        TEXTS.meanings("kinds"),
-        [kind for kind in run.kinds if kind is not EvidenceKind.NC],
-    )
+    named = TEXTS.meanings("kinds")
     every = [one for of in cells.values() for one in of.values()]
     facts = {
         "failed": sum(summary.failures.values()),
@@ -62,7 +59,7 @@ def conflict_document(summary: ConflictSummary) -> Document:
         "preferences": {named[kind]: found for kind, found in summary.preferences.items()},
         "evidence": {named[kind]: found for kind, found in summary.evidence.items()},
         "columns": [(named[kind], kind) for kind in run.kinds],
-        "lost": [(kind.value, kind, "points") for kind in against],
+        "lost": [(kind.value, kind, "points") for kind in CONFLICTS if kind in run.kinds],
     }
     return run_document("conflict", TEXTS, summary.run.manifest, summary, facts)
 

@@ -16,9 +16,8 @@ from ....guard.errors import InputError
 from ....guard.signals.conflict import CrossEncoderEntailment
 from ...report.document import Document
 from ...run import RowError
-from ...run.grouping import grouped
+from ...run.grouping import batched, grouped
 from ...run.manifest import InputFile
-from ...run.table import TableSpec
 from ...systems.factory import load_language_model
 from ...systems.logged_replies import LoggedReplies
 from ..base import Suite, SuiteRun
@@ -133,7 +132,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
 
     name = "conflict"
     settings = ConflictSettings
-    row = ConflictRow
+    row, rows = ConflictRow, ROWS
     manifest_model = ConflictManifest
     batch_size = _AT_ONCE
 
@@ -146,11 +145,6 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         self._asker: Asker
         self._judges: Sequence[PassageJudge]
         self._entailment: EntailmentModel | None
-
-    @property
-    def rows(self) -> TableSpec[ConflictRow]:
-        """The table of rows."""
-        return ROWS
 
     def cases(self, settings: ConflictSettings) -> Sequence[Any]:
         """Read the questions; evidence and tasks follow from the model's beliefs."""
@@ -213,10 +207,8 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         if system.guard is not None:
             return super().batches(cases, system)
         by_instance = list(grouped(cases, lambda case: case.instance.key).values())
-        return (
-            [case for some in by_instance[begin : begin + _INSTANCES_AT_ONCE] for case in some]
-            for begin in range(0, len(by_instance), _INSTANCES_AT_ONCE)
-        )
+        parts = batched(by_instance, _INSTANCES_AT_ONCE)
+        return ([case for some in part for case in some] for part in parts)
 
     def manifest(
         self, settings: ConflictSettings, cases: Sequence[Any], systems: Sequence[System]
@@ -276,8 +268,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         believed = find_beliefs(asker.lm, asker.prompts, _beliefs(settings, items), work)
         by_key = {item.key: item for item in items}
         progress = work.progress("making evidence")
-        for begin in range(0, len(believed), _AT_ONCE):
-            some = believed[begin : begin + _AT_ONCE]
+        for some in batched(believed, _AT_ONCE):
             wanted = {f"{one.key}/{kind.value}" for one in some for kind in settings.kinds}
             if not wanted <= set(evidence.done):
                 made = make_evidence(some, asker.prompts, settings.kinds, editor)

@@ -20,7 +20,6 @@ from ...run.grouping import grouped
 from ...run.manifest import InputFile
 from ...run.questions import CaseKind
 from ...run.replies import RepliesManifest, ReplyRow
-from ...run.table import TableSpec
 from ...systems.comparison import SystemRun
 from ...systems.factory import load_judges
 from ...systems.leaving_out import note_left_out_check
@@ -47,6 +46,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     name = "ookb"
     settings, row, key = OokbSettings, ReplyRow, "reply_id"
+    rows = RepliesRun.REPLIES
     manifest_model = RepliesManifest
     takes_model = False
     # What a logged reply lacks is a row of its own.
@@ -71,11 +71,6 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         self._run: SystemRun
         self._replier: Replier
         self._asked: Sequence[Judge] = ()
-
-    @property
-    def rows(self) -> TableSpec[ReplyRow]:
-        """The table of replies."""
-        return RepliesRun.REPLIES
 
     def cases(self, settings: OokbSettings) -> Sequence[Asked]:
         """Read questions, logs, policies and prompts."""

@@ -42,7 +42,7 @@ from ...data.answers.matching import is_right
 from ...run import RowError
 from ...run.calls import each_or_error
 from ...run.grouping import grouped
-from ..parts import measuring_guard
+from ...run.measured_run import measuring_guard
 from ._cases import TEXTS, Case, Method, QuestionKey, Reply, UniKnowSignal
 
 

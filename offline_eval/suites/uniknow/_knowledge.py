@@ -17,7 +17,7 @@ from ....guard.signals.confidence.stopping import CurtailedSampling
 from ...data.answers.matching import is_right
 from ...run import RowError, Stored
 from ...run.calls import OnProgress, generate_each
-from ...run.grouping import grouped
+from ...run.grouping import batched, grouped
 from ...run.table import SharedLog
 from ..parts import stage_progress
 from ._cases import Knowledge, KnowledgeEstimate, PromptSet, Question
@@ -239,11 +239,10 @@ def _ask(lm: LanguageModel, settings: UniKnowSettings, part: Sequence[_Asked]) -
             one.right += sum(is_right(reply.text, one.question.answers) for reply in row)
 
 
-def _calls(settings: UniKnowSettings, asked: Sequence[_Asked]) -> Iterator[list[_Asked]]:
+def _calls(settings: UniKnowSettings, asked: Sequence[_Asked]) -> Iterator[Sequence[_Asked]]:
     """Yield the questions of each call: as many answers drawn, and as many needed."""
     alike = grouped(
         asked, lambda one: (_next_wave(settings, one.right, one.drawn), one.drawn, len(one.prompts))
     )
     for some in alike.values():
-        for start in range(0, len(some), _PROMPTS_PER_CALL):
-            yield some[start : start + _PROMPTS_PER_CALL]
+        yield from batched(some, _PROMPTS_PER_CALL)
