@@ -53,7 +53,7 @@ from ._rows import (
     planned,
     row_id,
 )
-from ._scoring import ConflictSummary, conflict_run
+from ._scoring import ConflictRun, conflict_run
 from .beliefs import BELIEFS, conflict_prompts, find_beliefs
 from .evidence import PassageJudge, make_evidence, validate
 from .items import MICROWORLD, ConflictItem, ConflictSet, EvidenceKind, Task, content_sha256
@@ -120,7 +120,7 @@ _INSTANCES_AT_ONCE = 4
 _load_explaining = partial(load_language_model, explained=320)
 
 
-class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary]):
+class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictRun]):
     """Context against memory: beliefs, passages that contradict them, five tasks.
 
     Tasks: KF copies the sentence that answers, CK answers from the context only, PK from own
@@ -316,11 +316,11 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         """Check that every row belongs to a question and a system of the run."""
         conflict_run(run.run)
 
-    def score(self, run: SuiteRun[ConflictRow]) -> ConflictSummary:
+    def score(self, run: SuiteRun[ConflictRow]) -> ConflictRun:
         """Compute the numbers."""
-        return ConflictSummary(conflict_run(run.run))
+        return conflict_run(run.run)
 
-    def report(self, summary: ConflictSummary) -> Document:
+    def report(self, summary: ConflictRun) -> Document:
         """Show what the model does where a passage contradicts it."""
         return conflict_document(summary)
 
