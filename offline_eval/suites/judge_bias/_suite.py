@@ -240,15 +240,9 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasRow, BiasRow, JudgeBias]):
         """Compute the numbers of the verdicts so far."""
         settings = run.manifest.settings
         rows = sorted(run.rows, key=lambda row: row.number)
-        return measure_bias(rows, judge=settings["judge"]).model_copy(
-            update={
-                "created_by": run.manifest.created_by,
-                "fingerprint": settings["model"],
-                "beliefs": settings["beliefs"],
-                "data": settings["data"],
-                "prompts": settings["prompts"],
-            }
-        )
+        about = {name: settings[name] for name in ("beliefs", "data", "prompts")}
+        about |= {"created_by": run.manifest.created_by, "fingerprint": settings["model"]}
+        return measure_bias(rows, judge=settings["judge"]).model_copy(update=about)
 
     def report(self, summary: JudgeBias) -> Document:
         """Show the numbers, and the warning."""

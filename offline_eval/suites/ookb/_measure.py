@@ -97,9 +97,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         """Load what measures, and what retrieves."""
         if settings.served:
             return (Instruments.served(settings),)
-        loaded = _loaded(settings)
-        loaded.source = settings.scorer or DEFAULT_SCORER
-        return (loaded,)
+        return (_loaded(settings),)
 
     def begin(
         self,
@@ -267,7 +265,9 @@ def _loaded(settings: MeasureSettings) -> Instruments:
     """Load the scorer that the settings name, and what retrieves."""
     scorer = load_scorer(settings.scorer or DEFAULT_SCORER)
     encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
-    return Instruments(scorer, encoder)
+    found = Instruments(scorer, encoder)
+    found.source = settings.scorer or DEFAULT_SCORER
+    return found
 
 
 def _require_same_scores(folder: Path, instruments: Instruments) -> None:

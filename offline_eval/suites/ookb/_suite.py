@@ -32,6 +32,8 @@ from ._replies_report import replies_document
 from ._replies_summary import RepliesSummary
 from ._settings import OokbSettings
 
+_STORED = {"cases", "passage", "top_k", "context_chars", "seed", "limit"}
+
 
 class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
     """Out of the knowledge base: ask each question with its source in place, and left out.
@@ -131,7 +133,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         kind = settings.passage or PassageKind.ANSWER
         files = [*(base.file for base in prepared.bases), *map(InputFile.of, settings.replay)]
         stored = {
-            **settings.manifest(),
+            **settings.model_dump(mode="json", include=_STORED),
             "passage": (prepared.bases[0].knowledge_base.kind if prepared.bases else kind).value,
             "scorer": settings.scorer,
             "writer": settings.writer,

@@ -24,9 +24,9 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from ....adapters.huggingface import HuggingFaceLM
 from ....calibration.statistics import SMALLEST_PROBABILITY
@@ -415,12 +415,9 @@ class UniKnowSettings(SuiteSettings):
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
             value = [value]
-        return [name.strip() for text in value for name in text.split(",") if name.strip()]
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        check_methods(self.methods)
-        return self
+        names = [name.strip() for text in value for name in text.split(",") if name.strip()]
+        check_methods(names)
+        return names
 
     @property
     def kinds(self) -> tuple[ContextKind, ...]:
