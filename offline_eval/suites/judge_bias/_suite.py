@@ -231,8 +231,7 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasRow, BiasRow, JudgeBias]):
         work.note(f"{bias.questions} questions, {bias.cases} verdicts, {bias.no_verdict} without")
         for title, estimate, *_ in _figures(bias):
             work.note(f"{title}: {estimate_text(estimate, decimal)}")
-        warning = bias.warning
-        if warning is not None:
+        if (warning := bias.warning) is not None:
             work.note(f"warning: {warning}")
         work.note(f"judge bias → {path}")
 
