@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,20 +45,18 @@ def bias_cases(believed: Sequence[ConflictItem]) -> list[BiasRow]:
         sides = (("own", one.own), ("rival", one.rival))
         if not all(answer.passages for _, answer in sides):
             continue
-        for context, source in sides:
-            for reply, answer in sides:
-                found.append(
-                    BiasRow(
-                        case_id=f"{one.key}/{context}_context/{reply}_reply",
-                        number=len(found),
-                        key=one.key,
-                        question=one.question,
-                        context=source.passages[0],
-                        reply=answer.text,
-                        label=context == reply,
-                        believed=reply == "own",
-                    )
-                )
+        for (context, source), (reply, answer) in product(sides, sides):
+            made = BiasRow(
+                case_id=f"{one.key}/{context}_context/{reply}_reply",
+                number=len(found),
+                key=one.key,
+                question=one.question,
+                context=source.passages[0],
+                reply=answer.text,
+                label=context == reply,
+                believed=reply == "own",
+            )
+            found.append(made)
     return found
 
 
