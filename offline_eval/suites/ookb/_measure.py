@@ -70,10 +70,11 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         if not settings.served:
             base = KnowledgeBase.of(records, settings.passage, where=os.fspath(settings.questions))
         found: list[MeasuredCase] = []
+        twins = (*CaseKind.twins(), CaseKind.ECHO) if settings.echo else CaseKind.twins()
         for record in records:
             # Without answer, passage and source nobody knows whether its answer is there.
             known = record.answer or record.passage or record.source or base is not None
-            kinds = settings.kinds if known else (CaseKind.LIVE,)
+            kinds = twins if known else (CaseKind.LIVE,)
             found += [MeasuredCase.of_record(record, kind, base) for kind in kinds]
         if settings.unanswerable is not None:
             missing = QuestionRecord.read_unanswerable(settings.unanswerable, beside=records)

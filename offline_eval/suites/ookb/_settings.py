@@ -125,11 +125,6 @@ class MeasureSettings(SuiteSettings):
     aggregator: str | None = None
 
     @property
-    def kinds(self) -> tuple[CaseKind, ...]:
-        """The kinds of cases that are measured of a question."""
-        return (*CaseKind.twins(), CaseKind.ECHO) if self.echo else CaseKind.twins()
-
-    @property
     def served(self) -> bool:
         """Whether a chain or documents are asked, in place of the passages of the questions."""
         return self.chain is not None or self.documents is not None
