@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, field_validator, model_validator
 
-from ...guard import Guard, GuardOptions
+from ...guard import Guard
 from ...guard.abstention import Citation
 from ...guard.abstention.detector import load_rule
 from ...guard.decision import Decision, Reason
@@ -24,6 +24,8 @@ from ...guard.read_models import check_model
 from ...guard.routing import Signals, decide_route
 from ...guard.signals.relevance import load_scorer
 from ...guard.signals.relevance.registry import DEFAULT_SCORER, completed_scorer
+from ..run.grouping import batched
+from ..run.measured_run import measuring_guard
 from ._console import json_line, out, print_figures, progress_bar
 from ._options import prints_figures, reject
 
@@ -248,17 +250,11 @@ def _measuring_guard(path: Path | None, scorer: str | None, aggregator: str | No
         except FingerprintMismatchError as error:
             raise FingerprintMismatchError(error.what, where=str(path), hint=error.hint) from None
         aggregator, calibrator = policy.aggregator, policy.relevance_calibrator
-    measuring = Policy.for_scorer(
-        chosen, threshold=1.0, calibrator=calibrator, aggregator=aggregator
-    )
-    # No deadline: nobody waits for an answer, and a busy machine must not cost lines.
-    options = GuardOptions(mode="shadow", deadlines={"relevance": None})
-    return Guard(measuring, scorer=chosen, options=options, metrics=False)
+    return measuring_guard(chosen, aggregator, calibrator, mode="shadow")
 
 
 def _scores(pairs: Sequence[_Pair], guard: Guard) -> Iterator[tuple[bool, dict[str, Any]]]:
-    for start in range(0, len(pairs), _LINES_PER_BATCH):
-        some = pairs[start : start + _LINES_PER_BATCH]
+    for some in batched(pairs, _LINES_PER_BATCH):
         asked, given = [one.question for one in some], [one.passages for one in some]
         for decision in guard.decide_batch(asked, given):
             failed, reason = decision.relevance is None, str(decision.reason)

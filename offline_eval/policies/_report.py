@@ -13,7 +13,7 @@ from ...calibration import CalibrationRecord
 from ...calibration.risk.fit import PolicyBinding
 from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
-from ..report.document import Document, Facts, Prose, Section, as_json
+from ..report.document import Document, Prose, Section, as_json
 from ..report.plots import Plot
 from ..report.tables import Cell, Table
 from ..report.text import decimal, percent
@@ -54,7 +54,7 @@ def calibration_document(found: Calibrated) -> Document:
             Section("How well right comes before wrong", (_ranking_table(found, rankings),))
             if rankings
             else None,
-            Section("Data and hashes", (Facts(_data(found), code=True),)),
+            Section("Data and hashes", (Prose(_data(found), "code"),)),
         ),
         values=_values(found, signals, rankings),
     )
@@ -92,19 +92,17 @@ _FIGURES = {
 }
 
 
-def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:
+def _promise(found: Calibrated) -> tuple[str | Section | Prose | None, ...]:
     guarantee = found.policy.guarantee
     limits, risk = None, "" if guarantee is None else _as_bound(guarantee.risk)
     if guarantee is not None and guarantee.certified:
         lines = (*guarantee.not_covered, *found.not_promised)
-        limits = Section(
-            "What is not promised", ("It says nothing about:", Prose(lines, bullets=True))
-        )
+        limits = Section("What is not promised", ("It says nothing about:", Prose(lines, "item")))
     return (
         "" if guarantee is None else guarantee.statement,
         Section("For whom", (WORDS.text("population", found),)),
         limits,
-        Facts(tuple(WORDS.meanings("facts", found, risk).items())),
+        Prose(tuple(WORDS.meanings("facts", found, risk).items()), "fact"),
     )
 
 

@@ -1,7 +1,7 @@
 """A report before it is rendered: a title, sentences, and sections of blocks.
 
     Document ─┬─ title, subtitle, headline, warnings
-              ├─ sections ── Section ── blocks: str, Prose, Table, Plot, Facts,
+              ├─ sections ── Section ── blocks: str, Prose, Table, Plot,
               │                                 WhatIf or a nested Section
               ├─ values   (report.json)
               ├─ rows     (CSV)
@@ -31,30 +31,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """Paragraphs.
+    """Paragraphs, or other lines of text.
 
     Attributes:
         lines: a paragraph each; a pair is a term and what it means.
-        small: notes in small type.
-        bullets: set as a list.
+        kind: `small`: notes in small type; `item`: a list; `fact`: a table of pairs of a name and
+            a value; `code`: one with values set as code, as for settings and hashes.
     """
 
     lines: tuple[Text, ...]
-    small: bool = False
-    bullets: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Pairs of a name and a value.
-
-    Attributes:
-        pairs: in their order.
-        code: set the values as code, as for settings and hashes.
-    """
-
-    pairs: tuple[tuple[str, str], ...]
-    code: bool = False
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +72,15 @@ class Section:
         pairs += [(f"sha256 of {file.name}", file.sha256) for file in inputs]
         pairs.append(("run written by", created_by or UNKNOWN))
         pairs.append(("report written by", f"knowgate {__version__}"))
-        return cls("Settings and hashes", (Facts(tuple(pairs), code=True),))
+        return cls("Settings and hashes", (Prose(tuple(pairs), "code"),))
 
     @classmethod
     def next_steps(cls, steps: Sequence[Text]) -> Section:
         """Make the section that ends a report: what to do, and how, the most urgent first."""
-        return cls("What to do next", (Prose(tuple(steps), bullets=True),))
+        return cls("What to do next", (Prose(tuple(steps), "item"),))
 
 
-Block = str | Prose | Table | Plot | Facts | WhatIf | Section
+Block = str | Prose | Table | Plot | WhatIf | Section
 """What a section holds."""
 
 

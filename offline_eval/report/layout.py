@@ -25,7 +25,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from .document import Block, Facts, Prose, Section
+from .document import Block, Prose, Section
 from .prose import Templates, explained, plain_text, term_of
 from .tables import Table
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _TAG = re.compile(r"\s*<(\w+)((?: \w+)*)>")
 _SECTIONS, _PARTS = ("section", "folded"), ("part", "folded_part")
+_PROSE = ("small", "item", "fact")
 # A tag, empty for plain text, and what it is about: texts, or the lines of a section within.
 _Line = tuple[str, Sequence[Any]]
 
@@ -127,5 +128,5 @@ class Page:
         if kind in ("", "under"):
             return () if kind else texts
         if kind == "fact":
-            return [Facts(tuple(one for one in texts if isinstance(one, tuple)))]
-        return [Prose(texts, small=kind == "small", bullets=kind == "item")]
+            texts = tuple(one for one in texts if isinstance(one, tuple))
+        return [Prose(texts, kind if kind in _PROSE else "")]

@@ -114,8 +114,7 @@ class ReportWriter:
             else:
                 write_text(paths[name], texts[name])
         written = tuple(paths[name] for name in formats)
-        others = paths["csv"], paths["junit"], written, gates
-        return ReportPaths(paths["html"], paths["md"], paths["json"], *others)
+        return ReportPaths(markdown=paths.pop("md"), **paths, written=written, gates=gates)
 
     def _paths(self) -> dict[str, Path]:
         files = {name: Path(self.folder, file) for name, file in _FILES.items()}

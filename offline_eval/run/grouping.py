@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 _Item = TypeVar("_Item")
@@ -21,6 +21,17 @@ def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, 
     for item in items:
         found.setdefault(key(item), []).append(item)
     return found
+
+
+def batched(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
+    """Yield so many items at a time, in their order; the last are fewer.
+
+    Example:
+        >>> list(batched("abcde", 2))
+        ['ab', 'cd', 'e']
+    """
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def most_frequent(names: Iterable[str]) -> dict[str, int]:

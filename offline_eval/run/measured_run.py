@@ -11,9 +11,12 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AwareDatetime, Field
 
+from ...guard import Guard, GuardOptions
+from ...guard.contracts import RelevanceScorer
 from ...guard.errors import InputError
 from ...guard.files import AnyPath
-from ...guard.policy import Policy
+from ...guard.policy import Policy, known_calibrator
+from ...guard.routing import Calibrator, PlattCalibrator
 from .manifest import Manifest, Stored
 from .questions import (
     CaseKind,
@@ -30,6 +33,30 @@ from .replies import StoredPassage
 from .table import RowT, SharedLog, Table, TableSpec
 
 _HINT = "correct or remove the line, the others stay as they are"
+
+
+def measuring_guard(
+    scorer: RelevanceScorer,
+    aggregator: str | None,
+    calibrator: Calibrator | None = None,
+    **options: Any,
+) -> Guard:
+    """Make a guard that measures relevance as one that serves does.
+
+    It has no deadline: nobody waits for an answer, and how busy the machine is must not decide
+    which cases count as failed.
+
+    Args:
+        scorer: called through the guard.
+        aggregator: how passage scores become one value; None for the scorer's usual one.
+        calibrator: of what it measures; without one only raw values are of use, as a scorer of
+            one's own may give others than probabilities.
+        options: further fields of `GuardOptions`.
+    """
+    known = calibrator or known_calibrator(scorer.fingerprint) or PlattCalibrator(a=1.0, b=0.0)
+    policy = Policy.for_scorer(scorer, threshold=1.0, calibrator=known, aggregator=aggregator)
+    own = GuardOptions(deadlines={"relevance": None}, **options)
+    return Guard(policy, scorer=scorer, options=own, metrics=False)
 
 
 class Review(Stored):

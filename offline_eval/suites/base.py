@@ -89,6 +89,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -98,6 +99,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from ...guard.errors import InputError, MissingDependencyError
 from ..report.document import Document
 from ..run import RowError, Run
+from ..run.grouping import batched
 from ..run.manifest import InputFile, Manifest
 from ..run.table import RowT, TableSpec
 from ..systems.factory import load_language_model
@@ -306,8 +308,7 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
 
     def batches(self, cases: Sequence[CaseT], system: System) -> Iterator[Sequence[CaseT]]:
         """Split the cases of a system into batches for a plain `answer`."""
-        for begin in range(0, len(cases), self.batch_size):
-            yield cases[begin : begin + self.batch_size]
+        return batched(cases, self.batch_size)
 
     def asks_whole_batches(self, system: System) -> bool:
         """Return whether a batch that a kill cut is asked again as a whole.
@@ -369,7 +370,7 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         It must be picklable, as what is `sent` is. By default the suite itself answers. A
         suite with a plain `answer` overrides this to be run on Ray, one case per call.
         """
-        return partial(_itself, self)
+        return partial(copy, self)
 
     def sent(self, case: CaseT, system: System) -> tuple[Any, Any]:
         """Return what a worker of a Ray cluster gets for a case: by default case and system."""
@@ -430,7 +431,3 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
             where=str(run.folder / "manifest.json"),
             hint="leave --compare out, or make runs with `knowgate eval ookb --model …`",
         )
-
-
-def _itself(suite: Suite[Any, Any, Any, Any]) -> Suite[Any, Any, Any, Any]:
-    return suite

@@ -14,12 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..._version import __version__
 from ...calibration import Interval
-from ...guard import Guard, GuardOptions
-from ...guard.contracts import RelevanceScorer
 from ...guard.decision import Route
 from ...guard.errors import InputError, KnowgateError
-from ...guard.policy import Policy, known_calibrator
-from ...guard.routing import PlattCalibrator
 from ..report.document import Document, Section
 from ..report.layout import Page
 from ..report.prose import Templates
@@ -273,28 +269,6 @@ def take_replies(
         log = read(replies)
         for system in given:
             system.model = log
-
-
-def measuring_guard(scorer: RelevanceScorer, aggregator: str, **options: Any) -> Guard:
-    """Make a guard that measures raw relevance as one that serves does.
-
-    Only raw values are kept of it: a scorer of one's own may give others than probabilities. It
-    has no deadline: how busy the machine is must not decide which cases count as failed.
-
-    Args:
-        scorer: called through the guard.
-        aggregator: how passage scores become one value.
-        options: further fields of `GuardOptions`.
-    """
-    known = known_calibrator(scorer.fingerprint)
-    policy = Policy(
-        scorer=scorer.fingerprint,
-        aggregator=aggregator,
-        relevance_calibrator=known or PlattCalibrator(a=1.0, b=0.0),
-        relevance_threshold=1.0,
-    )
-    own = GuardOptions(deadlines={"relevance": None}, **options)
-    return Guard(policy, scorer=scorer, options=own, metrics=False)
 
 
 def questions_tuned_on(scorer: object, questions: Mapping[str, str]) -> list[str]:

@@ -12,14 +12,14 @@ from ..systems.factory import load_object, require_kind
 from .base import Suite
 
 AnySuite = Suite[Any, Any, Any, Any]
-# Packages that register their suites; imported when one is asked for.
+# Where bundled suites are; imported when one is asked for.
 _BUILT_IN: dict[str, str] = {
-    "conflict": ".conflict",
-    "judge-bias": ".judge_bias",
-    "measure": ".ookb",
-    "ookb": ".ookb",
-    "uaqfact": ".uaqfact",
-    "uniknow": ".uniknow",
+    "conflict": ".conflict._suite:ConflictSuite",
+    "judge-bias": ".judge_bias._suite:JudgeBiasSuite",
+    "measure": ".ookb:MEASURE",
+    "ookb": ".ookb:OokbSuite",
+    "uaqfact": ".uaqfact._suite:UaqFact",
+    "uniknow": ".uniknow._suite:UniKnowSuite",
 }
 # A command of its own, and no suite for `knowgate eval`.
 _OWN_COMMAND = frozenset({"measure"})
@@ -40,11 +40,8 @@ def register(suite: AnySuite | type[AnySuite]) -> None:
     Raises:
         ValueError: another suite has its name.
     """
-    name, made_by = suite.name, suite if isinstance(suite, type) else type(suite)
-    # A built-in name is free for the built-in suite alone, loaded or not.
-    own_module = f"{__package__}{_BUILT_IN.get(name, '')}"
-    taken = name in _BUILT_IN and not made_by.__module__.startswith(f"{own_module}.")
-    if taken or _registered.get(name, suite) is not suite:
+    name = suite.name
+    if name in _BUILT_IN or _registered.get(name, suite) is not suite:
         raise ValueError(f"there is a suite {name!r} already")
     _registered[name] = suite
 
@@ -66,7 +63,8 @@ def find_suite(name: str) -> AnySuite:
         InputError: there is no such suite.
     """
     if name in _BUILT_IN:
-        import_module(_BUILT_IN[name], __package__)
+        module, _, attribute = _BUILT_IN[name].partition(":")
+        return _checked(getattr(import_module(module, __package__), attribute), name)
     if name in _registered:
         return _checked(_registered[name], name)
     if name.startswith(_PYTHON):

@@ -54,7 +54,9 @@ def local_model(name: str) -> Path | None:
     return Path(name) if Path(name).is_dir() else model_folder(name)
 
 
-def load_language_model(name: str, limits: CallLimits = _NO_LIMITS) -> LanguageModel:
+def load_language_model(
+    name: str, limits: CallLimits = _NO_LIMITS, *, explained: int = 0
+) -> LanguageModel:
     """Load a language model by name.
 
     A model with local weights can also score options; any other is called as a chat model.
@@ -63,13 +65,16 @@ def load_language_model(name: str, limits: CallLimits = _NO_LIMITS) -> LanguageM
         name: as for `load_chat_model`; `python:…` may also name a `LanguageModel`.
         limits: of the calls of a chat model: how many at once, and the seconds of each, a minute
             by default.
+        explained: tokens that a model with local weights may take for an answer with its
+            explanation, of several lines; 0 for a short answer.
 
     Raises:
         InputError: there is no such model.
         MissingDependencyError: a package is missing; the message names the command.
     """
     if (folder := local_model(name)) is not None:
-        return HuggingFaceLM(folder)
+        options: Any = {"max_new_tokens": explained, "stop": ()} if explained else {}
+        return HuggingFaceLM(folder, **options)
     found = load_object(name) if name.startswith(PYTHON) else load_chat_model(name)
     if not isinstance(found, Runnable) and isinstance(found, LanguageModel):
         return found

@@ -9,8 +9,3 @@ Language Models".
 """
 
 from __future__ import annotations
-
-from ..registry import register
-from ._suite import ConflictSuite
-
-register(ConflictSuite)

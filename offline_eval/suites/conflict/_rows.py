@@ -330,9 +330,7 @@ def planned(
     (`guard_removes`).
     """
     for instance in instances:
-        for task in Task:
-            if task not in tasks:
-                continue
+        for task in tasks:
             if task is Task.PK:
                 # Without a passage its kind cannot matter.
                 for system in (CLOSED_BOOK, REMOVES):

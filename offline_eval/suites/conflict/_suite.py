@@ -10,16 +10,15 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from ....adapters.huggingface import HuggingFaceLM
-from ....guard.contracts import EntailmentModel, LanguageModel, ScoringLanguageModel
+from ....guard.contracts import EntailmentModel, ScoringLanguageModel
 from ....guard.decision import Route
 from ....guard.errors import InputError
 from ....guard.signals.conflict import CrossEncoderEntailment
 from ...report.document import Document
 from ...run import RowError
-from ...run.grouping import grouped
+from ...run.grouping import batched, grouped
 from ...run.manifest import InputFile
-from ...run.table import TableSpec
-from ...systems.factory import load_language_model, local_model
+from ...systems.factory import load_language_model
 from ...systems.logged_replies import LoggedReplies
 from ..base import Suite, SuiteRun
 from ..parts import (
@@ -54,8 +53,8 @@ from ._rows import (
     planned,
     row_id,
 )
-from ._scoring import ConflictSummary, conflict_run
-from .beliefs import BELIEFS, collect_beliefs, conflict_prompts, find_beliefs
+from ._scoring import ConflictRun, conflict_run
+from .beliefs import BELIEFS, conflict_prompts, find_beliefs
 from .evidence import PassageJudge, make_evidence, validate
 from .items import MICROWORLD, ConflictItem, ConflictSet, EvidenceKind, Task, content_sha256
 
@@ -118,10 +117,10 @@ class ConflictSettings(SuiteSettings):
 _AT_ONCE = 64
 _INSTANCES_AT_ONCE = 4
 # An explanation and then a line with the letter: no stop at the first line's end.
-_EXPLAINED_TOKENS = 320
+_load_explaining = partial(load_language_model, explained=320)
 
 
-class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary]):
+class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictRun]):
     """Context against memory: beliefs, passages that contradict them, five tasks.
 
     Tasks: KF copies the sentence that answers, CK answers from the context only, PK from own
@@ -133,7 +132,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
 
     name = "conflict"
     settings = ConflictSettings
-    row = ConflictRow
+    row, rows = ConflictRow, ROWS
     manifest_model = ConflictManifest
     batch_size = _AT_ONCE
 
@@ -147,11 +146,6 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         self._judges: Sequence[PassageJudge]
         self._entailment: EntailmentModel | None
 
-    @property
-    def rows(self) -> TableSpec[ConflictRow]:
-        """The table of rows."""
-        return ROWS
-
     def cases(self, settings: ConflictSettings) -> Sequence[Any]:
         """Read the questions; evidence and tasks follow from the model's beliefs."""
         self._data = self._given_data or ConflictItem.read(settings.data)
@@ -162,7 +156,7 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         found = super().load_model(settings, choice)
         likelihood = settings.answers in (None, "likelihood")
         if isinstance(found, HuggingFaceLM) and not (likelihood and not found.uses_chat_template):
-            return _explaining(choice.model) or found
+            return _load_explaining(choice.model, choice.limits)
         return found
 
     def systems(
@@ -191,10 +185,10 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         """Load what asks and checks besides the model."""
         lm, prompts = systems[0].model, conflict_prompts(settings.prompts)
         self._judges = self._given_judges or [
-            PassageJudge(name, _writer(name), prompts) for name in settings.judges
+            PassageJudge(name, _load_explaining(name), prompts) for name in settings.judges
         ]
         self._entailment = None if settings.nli is None else CrossEncoderEntailment(settings.nli)
-        reader = None if isinstance(lm, LoggedReplies) else next(iter(self._judges), None)
+        reader = next(iter(self._judges), None)
         self._asker = Asker(lm, prompts, _form(settings.answers, lm), reader)
         return cases
 
@@ -213,10 +207,8 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         if system.guard is not None:
             return super().batches(cases, system)
         by_instance = list(grouped(cases, lambda case: case.instance.key).values())
-        return (
-            [case for some in by_instance[begin : begin + _INSTANCES_AT_ONCE] for case in some]
-            for begin in range(0, len(by_instance), _INSTANCES_AT_ONCE)
-        )
+        parts = batched(by_instance, _INSTANCES_AT_ONCE)
+        return ([case for some in part for case in some] for part in parts)
 
     def manifest(
         self, settings: ConflictSettings, cases: Sequence[Any], systems: Sequence[System]
@@ -272,18 +264,15 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         if stored.exists():
             return tuple(INSTANCES.read(run.folder))
         items: Sequence[ConflictItem] = work.cases
-        lm = None if isinstance(asker.lm, LoggedReplies) else asker.lm
-        editor = None if settings.editor is None else _writer(settings.editor)
-        collect = partial(collect_beliefs, lm, asker.prompts, _beliefs(settings, items))
-        believed = find_beliefs(collect, items, work)
+        editor = None if settings.editor is None else _load_explaining(settings.editor)
+        believed = find_beliefs(asker.lm, asker.prompts, _beliefs(settings, items), work)
         by_key = {item.key: item for item in items}
         progress = work.progress("making evidence")
-        for begin in range(0, len(believed), _AT_ONCE):
-            some = believed[begin : begin + _AT_ONCE]
+        for some in batched(believed, _AT_ONCE):
             wanted = {f"{one.key}/{kind.value}" for one in some for kind in settings.kinds}
             if not wanted <= set(evidence.done):
                 made = make_evidence(some, asker.prompts, settings.kinds, editor)
-                checkers = self._judges, self._entailment, lm
+                checkers = self._judges, self._entailment, asker.lm
                 evidence.extend(validate(made, by_key, asker.prompts, *checkers))
             progress(len(evidence.done), len(believed) * len(settings.kinds))
         instances = make_instances(believed, evidence.rows(), settings.seed)
@@ -327,11 +316,11 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictSummary])
         """Check that every row belongs to a question and a system of the run."""
         conflict_run(run.run)
 
-    def score(self, run: SuiteRun[ConflictRow]) -> ConflictSummary:
+    def score(self, run: SuiteRun[ConflictRow]) -> ConflictRun:
         """Compute the numbers."""
-        return ConflictSummary(conflict_run(run.run))
+        return conflict_run(run.run)
 
-    def report(self, summary: ConflictSummary) -> Document:
+    def report(self, summary: ConflictRun) -> Document:
         """Show what the model does where a passage contradicts it."""
         return conflict_document(summary)
 
@@ -354,17 +343,6 @@ def _beliefs(settings: ConflictSettings, items: Sequence[ConflictItem]) -> Belie
         return settings.beliefs
     given = any(item.given is not None for item in items)
     return "given" if given else "asked"
-
-
-def _writer(name: str) -> LanguageModel:
-    return _explaining(name) or load_language_model(name)
-
-
-def _explaining(name: str) -> HuggingFaceLM | None:
-    folder = local_model(name)
-    if folder is None:
-        return None
-    return HuggingFaceLM(folder, max_new_tokens=_EXPLAINED_TOKENS, stop=())
 
 
 def _guarded(case: Case, system: System) -> ConflictRow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ _Votes = Sequence[Vote | KnowgateError]
 
 
 def collect_beliefs(
-    lm: LanguageModel | None,
+    lm: LanguageModel,
     prompts: PromptSet,
     source: BeliefSource,
     items: Sequence[ConflictItem],
@@ -40,7 +40,7 @@ def collect_beliefs(
     """Find beliefs out: a row per question, in order; a failed call costs one question.
 
     Args:
-        lm: whose beliefs; may be None where they are given.
+        lm: whose beliefs; not asked where they are given.
         prompts: `belief_*` ask whether an answer is right, `closed_book` for the answer.
         source: `given`: taken from the item. `asked`: every acceptable answer in every
             variant, greedily, for yes or no; by the likelihoods of yes and no where the model
@@ -48,7 +48,7 @@ def collect_beliefs(
             answer is accepted in a wording where the reply names it.
         items: the questions.
     """
-    if source == "given" or lm is None:
+    if source == "given":
         return [
             BeliefRow(
                 key=item.key,
@@ -72,18 +72,17 @@ def _asked(
 ) -> Iterator[tuple[str, _Votes]]:
     """Ask for each answer in each variant whether it is right; yield key and vote."""
     places = [
-        (variant.fill(question=item.question, answer=item.answers[answer].text), *place)
+        (item, variant, answer)
         for item in items
         for variant in prompts.belief_variants
         for answer in item.acceptable
-        for place in [(item.key, variant.name, answer)]
     ]
-    verdicts = _verdicts(lm, [prompt for prompt, *_ in places])
-    for (_, key, variant, answer), found in zip(places, verdicts, strict=True):
+    asked = [how.fill(question=one.question, answer=one.answers[n].text) for one, how, n in places]
+    for (item, variant, answer), found in zip(places, _verdicts(lm, asked), strict=True):
         if isinstance(found, KnowgateError):
-            yield key, [found]
+            yield item.key, [found]
         else:
-            yield key, [Vote(variant=variant, answer=answer, **found)]
+            yield item.key, [Vote(variant=variant.name, answer=answer, **found)]
 
 
 def _named(
@@ -110,24 +109,26 @@ def _named(
 
 
 def find_beliefs(
-    collect: Callable[[Sequence[ConflictItem]], list[BeliefRow]],
-    items: Sequence[ConflictItem],
+    lm: Any,
+    prompts: PromptSet,
+    source: BeliefSource,
     work: Work[Any, Any],
     spec: TableSpec[BeliefRow] = BELIEFS,
 ) -> list[ConflictItem]:
-    """Collect and store what is not stored yet; return the questions with a belief.
+    """Find and store the beliefs that are not stored yet; return the questions with one.
 
     Args:
-        collect: finds the beliefs of some questions.
-        items: the questions.
-        work: the run under way.
+        lm: whose beliefs they are.
+        prompts: to ask for them.
+        source: how they are found.
+        work: the run under way; its cases are the questions.
         spec: of their table.
     """
-    table, progress = work.run[spec], work.progress("finding beliefs")
+    table, progress, items = work.run[spec], work.progress("finding beliefs"), work.cases
     for begin in range(0, len(items), _AT_ONCE):
         some = items[begin : begin + _AT_ONCE]
         if any(item.key not in table.done for item in some):
-            table.extend(collect(some))
+            table.extend(collect_beliefs(lm, prompts, source, some))
         progress(begin + len(some), len(items))
     beliefs = {row.key: row.belief for row in table.rows()}
     found = ((item, beliefs.get(item.key)) for item in items)

@@ -48,8 +48,8 @@ def make_evidence(
         made[EvidenceKind.HPCE] = _explained(believed, made[EvidenceKind.HPC], prompts, editor)
     if EvidenceKind.LPC in kinds:
         made[EvidenceKind.LPC] = _contradicting(believed, EvidenceKind.LPC, prompts, editor)
-    wanted = [kind for kind in EvidenceKind if kind in kinds]
-    return [made[kind][number] for number in range(len(believed)) for kind in wanted]
+    of_kinds = [made[kind] for kind in kinds]
+    return [row for rows in zip(*of_kinds, strict=True) for row in rows]
 
 
 def _contradicting(

@@ -8,8 +8,3 @@ Prompts are files, replaceable by a folder.
 """
 
 from __future__ import annotations
-
-from ..registry import register
-from ._suite import JudgeBiasSuite
-
-register(JudgeBiasSuite)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,12 +19,11 @@ from ...report.text import decimal, estimate_text, percent
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.manifest import Manifest
-from ...systems.factory import load_language_model, local_model
+from ...systems.factory import load_language_model
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
 from ..conflict.beliefs import (
     BELIEFS,
-    collect_beliefs,
     conflict_prompts,
     find_beliefs,
 )
@@ -46,20 +45,18 @@ def bias_cases(believed: Sequence[ConflictItem]) -> list[BiasRow]:
         sides = (("own", one.own), ("rival", one.rival))
         if not all(answer.passages for _, answer in sides):
             continue
-        for context, source in sides:
-            for reply, answer in sides:
-                found.append(
-                    BiasRow(
-                        case_id=f"{one.key}/{context}_context/{reply}_reply",
-                        number=len(found),
-                        key=one.key,
-                        question=one.question,
-                        context=source.passages[0],
-                        reply=answer.text,
-                        label=context == reply,
-                        believed=reply == "own",
-                    )
-                )
+        for (context, source), (reply, answer) in product(sides, sides):
+            made = BiasRow(
+                case_id=f"{one.key}/{context}_context/{reply}_reply",
+                number=len(found),
+                key=one.key,
+                question=one.question,
+                context=source.passages[0],
+                reply=answer.text,
+                label=context == reply,
+                believed=reply == "own",
+            )
+            found.append(made)
     return found
 
 
@@ -164,10 +161,9 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasRow, BiasRow, JudgeBias]):
         """Load the judge."""
         name = settings.name.removeprefix(PREFIX)
         lm = load_language_model(name, choice.limits)
-        folder = local_model(name)
-        if folder is not None and isinstance(lm, HuggingFaceLM) and lm.uses_chat_template:
+        if isinstance(lm, HuggingFaceLM) and lm.uses_chat_template:
             # An explanation comes before the verdict.
-            lm = HuggingFaceLM(folder, max_new_tokens=_EXPLAINED_TOKENS, stop=())
+            lm = load_language_model(name, choice.limits, explained=_EXPLAINED_TOKENS)
         return [System(settings.name, lm)]
 
     def folder(self, out: Path) -> Path:
@@ -205,8 +201,7 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasRow, BiasRow, JudgeBias]):
         """
         settings = work.settings
         lm, prompts = work.systems[0].model, conflict_prompts(settings.prompts)
-        collect = partial(collect_beliefs, lm, prompts, settings.beliefs)
-        work.cases = bias_cases(find_beliefs(collect, work.cases, work, _BELIEFS))
+        work.cases = bias_cases(find_beliefs(lm, prompts, settings.beliefs, work, _BELIEFS))
         if not work.cases:
             raise InputError(
                 "the judge has no belief on any question with a passage for and against it",
@@ -235,8 +230,7 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasRow, BiasRow, JudgeBias]):
         work.note(f"{bias.questions} questions, {bias.cases} verdicts, {bias.no_verdict} without")
         for title, estimate, *_ in _figures(bias):
             work.note(f"{title}: {estimate_text(estimate, decimal)}")
-        warning = bias.warning
-        if warning is not None:
+        if (warning := bias.warning) is not None:
             work.note(f"warning: {warning}")
         work.note(f"judge bias → {path}")
 
@@ -244,15 +238,9 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasRow, BiasRow, JudgeBias]):
         """Compute the numbers of the verdicts so far."""
         settings = run.manifest.settings
         rows = sorted(run.rows, key=lambda row: row.number)
-        return measure_bias(rows, judge=settings["judge"]).model_copy(
-            update={
-                "created_by": run.manifest.created_by,
-                "fingerprint": settings["model"],
-                "beliefs": settings["beliefs"],
-                "data": settings["data"],
-                "prompts": settings["prompts"],
-            }
-        )
+        about = {name: settings[name] for name in ("beliefs", "data", "prompts")}
+        about |= {"created_by": run.manifest.created_by, "fingerprint": settings["model"]}
+        return measure_bias(rows, judge=settings["judge"]).model_copy(update=about)
 
     def report(self, summary: JudgeBias) -> Document:
         """Show the numbers, and the warning."""

@@ -6,7 +6,6 @@ out-of-knowledge base robustness".
 
 from __future__ import annotations
 
-from ..registry import register
 from ._measure import MEASURE
 from ._suite import OokbSuite
 from .scorer_comparison import compare_scorers
@@ -17,6 +16,3 @@ __all__ = [
     "OokbSuite",
     "compare_scorers",
 ]
-
-register(MEASURE)
-register(OokbSuite)

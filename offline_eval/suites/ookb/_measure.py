@@ -70,10 +70,11 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         if not settings.served:
             base = KnowledgeBase.of(records, settings.passage, where=os.fspath(settings.questions))
         found: list[MeasuredCase] = []
+        twins = (*CaseKind.twins(), CaseKind.ECHO) if settings.echo else CaseKind.twins()
         for record in records:
             # Without answer, passage and source nobody knows whether its answer is there.
             known = record.answer or record.passage or record.source or base is not None
-            kinds = settings.kinds if known else (CaseKind.LIVE,)
+            kinds = twins if known else (CaseKind.LIVE,)
             found += [MeasuredCase.of_record(record, kind, base) for kind in kinds]
         if settings.unanswerable is not None:
             missing = QuestionRecord.read_unanswerable(settings.unanswerable, beside=records)
@@ -97,9 +98,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         """Load what measures, and what retrieves."""
         if settings.served:
             return (Instruments.served(settings),)
-        loaded = _loaded(settings)
-        loaded.source = settings.scorer or DEFAULT_SCORER
-        return (loaded,)
+        return (_loaded(settings),)
 
     def begin(
         self,
@@ -267,7 +266,9 @@ def _loaded(settings: MeasureSettings) -> Instruments:
     """Load the scorer that the settings name, and what retrieves."""
     scorer = load_scorer(settings.scorer or DEFAULT_SCORER)
     encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
-    return Instruments(scorer, encoder)
+    found = Instruments(scorer, encoder)
+    found.source = settings.scorer or DEFAULT_SCORER
+    return found
 
 
 def _require_same_scores(folder: Path, instruments: Instruments) -> None:

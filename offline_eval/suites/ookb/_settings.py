@@ -79,11 +79,6 @@ class OokbSettings(SuiteSettings):
             raise ValueError("'none' and a judge contradict each other — name one")
         return ()
 
-    def manifest(self) -> dict[str, Any]:
-        """Return what the manifest holds of the settings, besides systems and inputs."""
-        names = {"cases", "passage", "top_k", "context_chars", "seed", "limit"}
-        return self.model_dump(mode="json", include=names)
-
 
 class MeasureSettings(SuiteSettings):
     """What decides the rows of a run.
@@ -128,11 +123,6 @@ class MeasureSettings(SuiteSettings):
     top_k: int = Field(5, ge=1)
     echo: bool = False
     aggregator: str | None = None
-
-    @property
-    def kinds(self) -> tuple[CaseKind, ...]:
-        """The kinds of cases that are measured of a question."""
-        return (*CaseKind.twins(), CaseKind.ECHO) if self.echo else CaseKind.twins()
 
     @property
     def served(self) -> bool:

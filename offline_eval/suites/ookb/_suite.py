@@ -20,7 +20,6 @@ from ...run.grouping import grouped
 from ...run.manifest import InputFile
 from ...run.questions import CaseKind
 from ...run.replies import RepliesManifest, ReplyRow
-from ...run.table import TableSpec
 from ...systems.comparison import SystemRun
 from ...systems.factory import load_judges
 from ...systems.leaving_out import note_left_out_check
@@ -32,6 +31,8 @@ from ._preparing import WORDS, Prepared, cost_table, prepare
 from ._replies_report import replies_document
 from ._replies_summary import RepliesSummary
 from ._settings import OokbSettings
+
+_STORED = {"cases", "passage", "top_k", "context_chars", "seed", "limit"}
 
 
 class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
@@ -47,6 +48,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     name = "ookb"
     settings, row, key = OokbSettings, ReplyRow, "reply_id"
+    rows = RepliesRun.REPLIES
     manifest_model = RepliesManifest
     takes_model = False
     # What a logged reply lacks is a row of its own.
@@ -71,11 +73,6 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         self._run: SystemRun
         self._replier: Replier
         self._asked: Sequence[Judge] = ()
-
-    @property
-    def rows(self) -> TableSpec[ReplyRow]:
-        """The table of replies."""
-        return RepliesRun.REPLIES
 
     def cases(self, settings: OokbSettings) -> Sequence[Asked]:
         """Read questions, logs, policies and prompts."""
@@ -136,7 +133,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         kind = settings.passage or PassageKind.ANSWER
         files = [*(base.file for base in prepared.bases), *map(InputFile.of, settings.replay)]
         stored = {
-            **settings.manifest(),
+            **settings.model_dump(mode="json", include=_STORED),
             "passage": (prepared.bases[0].knowledge_base.kind if prepared.bases else kind).value,
             "scorer": settings.scorer,
             "writer": settings.writer,

@@ -21,7 +21,7 @@ from ....guard.signals.relevance.registry import DEFAULT_SCORER
 from ...data.embedding import Encoder
 from ...data.questions import KnowledgeBase, QuestionRecord
 from ...run import RowError, Run
-from ...run.measured_run import MeasuredRun
+from ...run.measured_run import MeasuredRun, measuring_guard
 from ...run.questions import CaseKind, MeasuredRow
 from ...run.replies import StoredPassage
 from ...systems.leaving_out import (
@@ -35,7 +35,7 @@ from ...systems.leaving_out import (
 from ...systems.plan import Case
 from ...systems.retrieval import PassageIndex
 from ...systems.served import ServedChain, chain_over
-from ..parts import System, measuring_guard
+from ..parts import System
 from ._settings import MeasureSettings
 from .signals import SERVED
 

@@ -7,10 +7,5 @@ Source: "UAQFact: Evaluating Factual Knowledge Utilization of LLMs on Unanswerab
 
 from __future__ import annotations
 
-from ..registry import register
-from ._suite import UaqFact
-
 # Asked for by its name: `find_suite("uaqfact")`.
 __all__: list[str] = []
-
-register(UaqFact)

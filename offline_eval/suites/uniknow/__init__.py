@@ -8,8 +8,3 @@ Parametric and External Knowledge".
 """
 
 from __future__ import annotations
-
-from ..registry import register
-from ._suite import UniKnowSuite
-
-register(UniKnowSuite)

@@ -42,7 +42,7 @@ from ...data.answers.matching import is_right
 from ...run import RowError
 from ...run.calls import each_or_error
 from ...run.grouping import grouped
-from ..parts import measuring_guard
+from ...run.measured_run import measuring_guard
 from ._cases import TEXTS, Case, Method, QuestionKey, Reply, UniKnowSignal
 
 
@@ -152,12 +152,13 @@ def guarded(base: Method, policy: Policy, meter: SignalMeter) -> Method:
     """
 
     def answer(cases: Sequence[Case]) -> list[Reply]:
-        decided = [decide_signals(policy, signal) for signal in meter.signals(cases)]
-        routes = zip(cases, decided, strict=True)
-        followed = [case for case, (_, route) in routes if route is Route.FOLLOW_CONTEXT]
+        decided = [Signals.replay(policy, *calibrated(policy, one)) for one in meter.signals(cases)]
+        routes = [decide_route(policy, measured).route for measured in decided]
+        pairs = zip(cases, routes, strict=True)
+        followed = [case for case, route in pairs if route is Route.FOLLOW_CONTEXT]
         replies = iter(base(followed) if followed else [])
         found = []
-        for case, (measured, route) in zip(cases, decided, strict=True):
+        for case, measured, route in zip(cases, decided, routes, strict=True):
             chosen = Reply("", abstained=True)
             if route is Route.FOLLOW_CONTEXT:
                 chosen = next(replies)
@@ -173,12 +174,6 @@ def guarded(base: Method, policy: Policy, meter: SignalMeter) -> Method:
         return found
 
     return answer
-
-
-def decide_signals(policy: Policy, signal: UniKnowSignal) -> tuple[Signals, Route]:
-    """Return what a policy's guard takes from measured signals, and its route."""
-    measured = Signals.replay(policy, *calibrated(policy, signal))
-    return measured, decide_route(policy, measured).route
 
 
 def calibrated(policy: Policy, signal: UniKnowSignal) -> tuple[float | None, float | None]:

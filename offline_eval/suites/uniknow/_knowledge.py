@@ -6,76 +6,56 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from ....guard.contracts import LanguageModel
 from ....guard.errors import KnowgateError
-from ....guard.read_models import CheckedSettings
 from ....guard.signals.confidence.stopping import CurtailedSampling
 from ...data.answers.matching import is_right
 from ...run import RowError, Stored
 from ...run.calls import OnProgress, generate_each
-from ...run.grouping import grouped
+from ...run.grouping import batched, grouped
 from ...run.table import SharedLog
 from ..parts import stage_progress
 from ._cases import Knowledge, KnowledgeEstimate, PromptSet, Question
+from .methods import UniKnowSettings
 
 # Prompts per call of the model: what a kill can cost, and what one failure can affect.
 _PROMPTS_PER_CALL = 64
 
 
-@dataclass(frozen=True)
-class Sampling(CheckedSettings):
-    """How closed-book answers are sampled, and when they settle what a model knows.
+def verdict(settings: UniKnowSettings, right: int, drawn: int) -> Knowledge | None:
+    """Return what `drawn` answers settle, `right` of them right; None if nothing yet.
 
-    A question is known if at least the share `tau` of `n` answers is right, unknown if none
+    A question is known if at least the share `tau` of `samples` answers is right, unknown if none
     is, and undefined in between. Sampling stops as soon as that is settled, and never draws
     an answer that no outcome needs.
 
-    Attributes:
-        n: answers of a full estimate, at least 1.
-        tau: share in (0, 1].
-        temperature: of the samples, above 0.
-        seed: of the first sample.
-
-    Raises:
-        InputError: a value is out of range.
-
     Example:
-        >>> rule = Sampling()
-        >>> rule.verdict(right=7, drawn=7), rule.verdict(right=1, drawn=5)
+        >>> usual = UniKnowSettings()
+        >>> verdict(usual, right=7, drawn=7), verdict(usual, right=1, drawn=5)
         (<Knowledge.KNOWN: 'known'>, <Knowledge.UNDEFINED: 'undefined'>)
-        >>> rule.verdict(right=0, drawn=9) is None
+        >>> verdict(usual, right=0, drawn=9) is None
         True
     """
-
-    n: Annotated[int, Field(ge=1)] = 10
-    tau: Annotated[float, Field(gt=0, le=1)] = 0.7
-    temperature: Annotated[float, Field(gt=0)] = 1.0
-    seed: int = 0
-
-    def verdict(self, right: int, drawn: int) -> Knowledge | None:
-        """Return what `drawn` answers settle, `right` of them right; None if nothing yet."""
-        rule = CurtailedSampling(self.n, self.tau)
-        if right >= rule.matches_needed:
-            return Knowledge.KNOWN
-        if right and drawn - right >= rule.misses_needed:
-            return Knowledge.UNDEFINED
-        return Knowledge.UNKNOWN if drawn >= self.n else None
+    rule = CurtailedSampling(settings.samples, settings.tau)
+    if right >= rule.matches_needed:
+        return Knowledge.KNOWN
+    if right and drawn - right >= rule.misses_needed:
+        return Knowledge.UNDEFINED
+    return Knowledge.UNKNOWN if drawn >= settings.samples else None
 
 
 @lru_cache(maxsize=4096)
-def _next_wave(sampling: Sampling, right: int, drawn: int) -> int:
+def _next_wave(settings: UniKnowSettings, right: int, drawn: int) -> int:
     """Return the fewest further answers that settle it in some outcome: all need these."""
     return next(
         more
-        for more in range(sampling.n + 1)
-        if any(sampling.verdict(right + of_them, drawn + more) for of_them in range(more + 1))
+        for more in range(settings.samples + 1)
+        if any(verdict(settings, right + of_them, drawn + more) for of_them in range(more + 1))
     )
 
 
@@ -83,7 +63,7 @@ class EstimateRow(Stored):
     """A line of a knowledge file.
 
     Attributes:
-        key: hash of model, prompt and sampling settings.
+        key: hash of model, prompt and what decides the samples.
         question: hash of the question and its answers.
         question_id: for readers.
         knowledge: known, unknown or undefined.
@@ -119,15 +99,17 @@ class KnowledgeStore:
         self._found = {(row.key, row.question): row for _, row in self._log.places()}
 
     @staticmethod
-    def key_for(model: str, prompt: str, sampling: Sampling) -> str:
+    def key_for(model: str, prompt: str, settings: UniKnowSettings) -> str:
         """Return the key of estimates of one model under one prompt and settings.
 
         Args:
             model: fingerprint of the language model.
             prompt: the closed-book template.
-            sampling: how answers are sampled.
+            settings: how answers are sampled.
         """
-        return _sha256({"model": model, "prompt": prompt, "settings": asdict(sampling)})
+        named = settings.model_dump(include={"tau", "temperature", "seed"})
+        sampled = {"n": settings.samples, **named}
+        return _sha256({"model": model, "prompt": prompt, "settings": sampled})
 
     def get(self, key: str, question: Question) -> KnowledgeEstimate | None:
         """Return the stored estimate; None if there is none."""
@@ -166,7 +148,7 @@ def estimate_knowledge(
     questions: Sequence[Question],
     prompts: PromptSet,
     *,
-    sampling: Sampling | None = None,
+    settings: UniKnowSettings | None = None,
     store: KnowledgeStore | None = None,
     on_progress: OnProgress | None = None,
 ) -> dict[str, KnowledgeEstimate]:
@@ -182,7 +164,7 @@ def estimate_knowledge(
         lm: the model.
         questions: with unique ids.
         prompts: the closed-book one is used.
-        sampling: numbers, threshold, temperature and seed.
+        settings: numbers, threshold, temperature and seed of the samples.
         store: estimates in it are not made again, and new ones are added.
         on_progress: called with the number of questions that are settled.
 
@@ -190,9 +172,9 @@ def estimate_knowledge(
         One estimate per question id. A question that could not be asked is undefined and
         has an error; it is not stored, so that another estimate asks it again.
     """
-    sampling = sampling or Sampling()
+    settings = settings or UniKnowSettings()
     advance = stage_progress(on_progress, "asking what the model knows")
-    key = KnowledgeStore.key_for(lm.fingerprint, prompts.closed_book, sampling)
+    key = KnowledgeStore.key_for(lm.fingerprint, prompts.closed_book, settings)
     found: dict[str, KnowledgeEstimate] = {}
     asked = []
     for question in questions:
@@ -201,12 +183,12 @@ def estimate_knowledge(
         else:
             asked.append(_Asked(question, prompts))
     while open_ones := [one for one in asked if one.question.id not in found]:
-        for part in _calls(sampling, open_ones):
-            _ask(lm, sampling, part)
+        for part in _calls(settings, open_ones):
+            _ask(lm, settings, part)
             settled = [
                 (one.question, estimate)
                 for one in part
-                if (estimate := one.estimate(sampling)) is not None
+                if (estimate := one.estimate(settings)) is not None
             ]
             found |= {question.id: estimate for question, estimate in settled}
             if store is not None:
@@ -224,20 +206,20 @@ class _Asked:
         self.question, self.right, self.drawn = question, 0, 0
         self.error: str | None = None
 
-    def estimate(self, sampling: Sampling) -> KnowledgeEstimate | None:
+    def estimate(self, settings: UniKnowSettings) -> KnowledgeEstimate | None:
         """Return the estimate once it is settled, or once the model failed."""
-        verdict = sampling.verdict(self.right, self.drawn)
-        found = verdict if self.error is None else Knowledge.UNDEFINED
+        settled = verdict(settings, self.right, self.drawn)
+        found = settled if self.error is None else Knowledge.UNDEFINED
         if found is None:
             return None
         return KnowledgeEstimate(found, self.right, self.drawn, self.error)
 
 
-def _ask(lm: LanguageModel, sampling: Sampling, part: Sequence[_Asked]) -> None:
+def _ask(lm: LanguageModel, settings: UniKnowSettings, part: Sequence[_Asked]) -> None:
     """Draw a wave of answers to questions that are equally far."""
     first, wordings = part[0], len(part[0].prompts)
     begin = first.drawn
-    end = begin + _next_wave(sampling, first.right, begin)
+    end = begin + _next_wave(settings, first.right, begin)
     for turn in range(wordings):
         before, after = (len(range(turn, drawn, wordings)) for drawn in (begin, end))
         if after == before:
@@ -246,8 +228,8 @@ def _ask(lm: LanguageModel, sampling: Sampling, part: Sequence[_Asked]) -> None:
             lm,
             [one.prompts[turn] for one in part],
             n=after - before,
-            temperature=sampling.temperature,
-            seed=sampling.seed + before,
+            temperature=settings.temperature,
+            seed=settings.seed + before,
         )
         for one, row in zip(part, rows, strict=True):
             if isinstance(row, KnowgateError):
@@ -257,11 +239,10 @@ def _ask(lm: LanguageModel, sampling: Sampling, part: Sequence[_Asked]) -> None:
             one.right += sum(is_right(reply.text, one.question.answers) for reply in row)
 
 
-def _calls(sampling: Sampling, asked: Sequence[_Asked]) -> Iterator[list[_Asked]]:
+def _calls(settings: UniKnowSettings, asked: Sequence[_Asked]) -> Iterator[Sequence[_Asked]]:
     """Yield the questions of each call: as many answers drawn, and as many needed."""
     alike = grouped(
-        asked, lambda one: (_next_wave(sampling, one.right, one.drawn), one.drawn, len(one.prompts))
+        asked, lambda one: (_next_wave(settings, one.right, one.drawn), one.drawn, len(one.prompts))
     )
     for some in alike.values():
-        for start in range(0, len(some), _PROMPTS_PER_CALL):
-            yield some[start : start + _PROMPTS_PER_CALL]
+        yield from batched(some, _PROMPTS_PER_CALL)

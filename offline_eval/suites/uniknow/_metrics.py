@@ -39,7 +39,7 @@ from ._cases import (
     QuestionKey,
     UniKnowRow,
 )
-from .plan import GO_ON, POLICY, ROWS, RUN_AGAIN, SIGNALS, Plan, UniKnowManifest
+from .plan import POLICY, ROWS, RUN_AGAIN, SIGNALS, Plan, UniKnowManifest
 
 
 class Outcome(StrEnum):
@@ -383,8 +383,6 @@ class UniKnowRun:
                 what = "the row is of no case or method of this run"
                 raise InputError(what, where=where, hint=RUN_AGAIN)
             self.rows.append(row)
-        if not self.rows:
-            raise InputError("the run has no row yet", where=str(run.folder), hint=GO_ON)
         path = run.folder / POLICY
         self.policy = Policy.load(path, links=False) if path.exists() else None
         self.signals = [one for one in run[SIGNALS].rows() if one.part == "evaluation"]

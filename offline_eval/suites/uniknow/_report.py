@@ -20,7 +20,7 @@ from ...report.text import decimal, percent
 from ...report.what_if import WhatIf, WhatIfCase
 from ..parts import run_document
 from ._cases import CONTENT, PAPER_KINDS, TEXTS
-from ._guard import calibrated, decide_signals
+from ._guard import calibrated
 from ._metrics import (
     ALL,
     PUBLISHED,
@@ -64,7 +64,7 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
             question=case.question,
         )
         found.append(shown)
-        other += decide_signals(run.policy, signal)[1] != row.route
+        other += shown.route(run.policy) != row.route
     if other:
         return TEXTS.text("no_what_if", other)
     block = WhatIf(

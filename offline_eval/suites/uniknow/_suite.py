@@ -19,8 +19,8 @@ from ....guard.prompts import Prompt
 from ....guard.signals.confidence import load_estimator
 from ....guard.signals.relevance import load_scorer
 from ...report.document import Document
+from ...run.grouping import batched
 from ...run.manifest import START_AGAIN, InputFile
-from ...run.table import TableSpec
 from ...systems.factory import load_language_model, local_model
 from ...testbed.check import microworld_model_path
 from ..base import Suite, SuiteRun
@@ -82,7 +82,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
     name = "uniknow"
     settings = UniKnowSettings
     row = UniKnowRow
-    key = "case_id"
+    rows, key = ROWS, "case_id"
     takes_model = False
     manifest_model = UniKnowManifest
 
@@ -102,11 +102,6 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
         self._policy: Policy | None = None
         self._adapters: dict[str, Path] = {}
         self._loaded: tuple[str, Method] | None = None
-
-    @property
-    def rows(self) -> TableSpec[UniKnowRow]:
-        """The table of rows."""
-        return ROWS
 
     def cases(self, settings: UniKnowSettings) -> Sequence[Any]:
         """Read the questions; their contexts are built by `prepare`."""
@@ -189,9 +184,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
 
     def batches(self, cases: Sequence[Case], system: System) -> Iterator[Sequence[Case]]:
         """Split the cases into smaller batches for a remote model."""
-        size = _LOCAL_BATCH if self.asks_whole_batches(system) else _REMOTE_BATCH
-        for begin in range(0, len(cases), size):
-            yield cases[begin : begin + size]
+        return batched(cases, _LOCAL_BATCH if self.asks_whole_batches(system) else _REMOTE_BATCH)
 
     def inputs(self, settings: UniKnowSettings) -> Sequence[Path]:
         """Return the file of questions; none for the microworld."""
@@ -259,7 +252,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
             lm,
             dataset.questions,
             dataset.prompts,
-            sampling=settings.sampling,
+            settings=settings,
             store=KnowledgeStore(settings.knowledge or work.run.folder / "knowledge.jsonl"),
             on_progress=on_progress,
         )

@@ -24,9 +24,9 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from ....adapters.huggingface import HuggingFaceLM
 from ....calibration.statistics import SMALLEST_PROBABILITY
@@ -53,7 +53,6 @@ from ._cases import (
     Reply,
 )
 from ._contexts import PASSAGES
-from ._knowledge import Sampling
 
 
 class TrainedMethod(StrEnum):
@@ -384,7 +383,7 @@ class UniKnowSettings(SuiteSettings):
         seed: Random seed.
 
     Raises:
-        InputError: a method is unknown, or a probability or the sampling is out of range.
+        InputError: a method is unknown, or a number is out of range.
     """
 
     data: str = MICROWORLD
@@ -394,9 +393,9 @@ class UniKnowSettings(SuiteSettings):
     limit: int | None = Field(None, ge=1)
     questions_per_side: int | None = Field(None, ge=1)
     defined_only: bool = False
-    samples: int = 10
-    tau: float = 0.7
-    temperature: float = 1.0
+    samples: int = Field(10, ge=1)
+    tau: float = Field(0.7, gt=0, le=1)
+    temperature: float = Field(1.0, gt=0)
     risk: _Share = 0.1
     delta: _Share = 0.1
     ablations: bool = False
@@ -416,19 +415,9 @@ class UniKnowSettings(SuiteSettings):
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
             value = [value]
-        return [name.strip() for text in value for name in text.split(",") if name.strip()]
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        check_methods(self.methods)
-        # Checks its values.
-        assert self.sampling
-        return self
-
-    @property
-    def sampling(self) -> Sampling:
-        """How closed-book answers are sampled."""
-        return Sampling(self.samples, self.tau, self.temperature, self.seed)
+        names = [name.strip() for text in value for name in text.split(",") if name.strip()]
+        check_methods(names)
+        return names
 
     @property
     def kinds(self) -> tuple[ContextKind, ...]:

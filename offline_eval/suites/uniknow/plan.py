@@ -40,7 +40,7 @@ from ._cases import (
     UniKnowSignal,
 )
 from ._contexts import WINDOW_WORDS, ContextProblem, Contexts, build_contexts
-from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
+from ._knowledge import KnowledgeStore, estimate_knowledge
 from .methods import TrainedMethod, UniKnowSettings, training_examples
 
 RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
@@ -356,7 +356,7 @@ def tuning_examples(
         load(),
         dataset.questions,
         dataset.prompts,
-        sampling=Sampling(seed=seed),
+        settings=UniKnowSettings(seed=seed),
         store=None if knowledge is None else KnowledgeStore(knowledge),
         on_progress=on_progress,
     )

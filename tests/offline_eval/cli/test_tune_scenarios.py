@@ -10,7 +10,8 @@ import pytest
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.offline_eval.suites.uniknow._bundled import read_dataset
 from knowgate.offline_eval.suites.uniknow._cases import Knowledge, KnowledgeEstimate
-from knowgate.offline_eval.suites.uniknow._knowledge import KnowledgeStore, Sampling
+from knowgate.offline_eval.suites.uniknow._knowledge import KnowledgeStore
+from knowgate.offline_eval.suites.uniknow.methods import UniKnowSettings
 from knowgate.offline_eval.testbed.check import microworld_model_path
 from tests.offline_eval.cli.commands import Knowgate, write_lines
 
@@ -20,7 +21,7 @@ def write_known_half(questions: Path, path: Path) -> Path:
     dataset = read_dataset(questions)
     lm = HuggingFaceLM(microworld_model_path(), device="cpu", max_new_tokens=24)
     store = KnowledgeStore(path)
-    key = store.key_for(lm.fingerprint, dataset.prompts.closed_book, Sampling())
+    key = store.key_for(lm.fingerprint, dataset.prompts.closed_book, UniKnowSettings())
     sides = (Knowledge.KNOWN, Knowledge.UNKNOWN)
     store.add(
         key,

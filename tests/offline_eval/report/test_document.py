@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 
 from knowgate.calibration import Interval
-from knowgate.offline_eval.report.document import Check, Document, Facts, Prose, Section
+from knowgate.offline_eval.report.document import Check, Document, Prose, Section
 from knowgate.offline_eval.report.layout import Page as Layout
 from knowgate.offline_eval.report.plots import Colour, Plot
 from knowgate.offline_eval.report.prose import Templates, explained
@@ -39,9 +39,9 @@ def document(text: str = "plain", **changes: object) -> Document:
     )
     sections = (
         Section("Results", (Table.of_figures([(text, rate, text, percent)]),)),
-        Section(text, (text, Prose((text, (text, text)), bullets=True), table, plot)),
+        Section(text, (text, Prose((text, (text, text)), "item"), table, plot)),
         Section("Folded", (Section(text, (text,), folded=True),)),
-        Section("Facts", (Facts(((text, text),)), Prose(explained("best"), small=True))),
+        Section("Facts", (Prose(((text, text),), "fact"), Prose(explained("best"), "small"))),
         Section.of_run({text: {"b": text}}, [InputFile(name=text, sha256=text)], text),
     )
     values = {
@@ -179,8 +179,8 @@ def test_a_template_lays_sections_out_and_inserted_text_makes_no_tag(tmp_path: P
     assert [
         (one.value, one.mark, cost.value) for one, cost in (n.cells for n in table.lines)
     ] == cells
-    assert within == Section("Within", (Facts((("name", str(text)),)),))
-    assert small == Prose(("★ is the best number of its column.",), small=True)
+    assert within == Section("Within", (Prose((("name", str(text)),), "fact"),))
+    assert small == Prose(("★ is the best number of its column.",), "small")
 
 
 def test_what_stands_in_a_title_stays_text(tmp_path: Path) -> None:
@@ -189,4 +189,4 @@ def test_what_stands_in_a_title_stays_text(tmp_path: Path) -> None:
         "<fact> Nothing :: {{ said[9:] }}\n{% endmacro %}"
     )
     [found] = Layout(Templates(tmp_path / "report.txt")).sections("of", "a :: \ue000")
-    assert found == Section("a :: \ue000", (Section("a :: \ue000", ("Text", Facts(()))),))
+    assert found == Section("a :: \ue000", (Section("a :: \ue000", ("Text", Prose((), "fact"))),))

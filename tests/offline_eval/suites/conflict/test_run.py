@@ -8,7 +8,7 @@ from pathlib import Path
 from knowgate.guard import Decision, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, REMOVES
-from knowgate.offline_eval.suites.conflict._scoring import ConflictRun, accuracy_cells, suppressions
+from knowgate.offline_eval.suites.conflict._scoring import ConflictRun
 from knowgate.offline_eval.suites.conflict._suite import ConflictSettings
 from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
 from knowgate.offline_eval.suites.conflict.evidence import PassageJudge
@@ -22,7 +22,7 @@ HPC, LPC, NC = EvidenceKind.HPC, EvidenceKind.LPC, EvidenceKind.NC
 
 
 def accuracy(run: ConflictRun) -> dict[tuple[Task, EvidenceKind], float | None]:
-    found = accuracy_cells(run).items()
+    found = run.cells.items()
     return {(task, kind): one["accuracy"].value for task, of in found for kind, one in of.items()}
 
 
@@ -32,7 +32,7 @@ def test_a_model_that_follows_its_context_is_found_out(tmp_path: Path) -> None:
     found = accuracy(run)
     assert found[Task.CK, HPC] == found[Task.CK, NC] == found[Task.PK, NC] == 1.0
     assert found[Task.PK, HPC] == 0.0
-    told, removed = list(suppressions(run)[HPC].values())[:2]
+    told, removed = list(run.suppressions[HPC].values())[:2]
     assert (told["score"].value, removed["score"].value) == (0.0, 1.0)
     assert {row.system for row in run.rows} == {MODEL_SYSTEM, CLOSED_BOOK, REMOVES}
 
@@ -85,7 +85,7 @@ def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None
     run_conflict(alone, ITEMS, tmp_path / "alone")
     assert len(lm.prompts) == len(alone.prompts)  # no call for the guard
     assert len(run.rows) == len(run.planned_ids)
-    found = suppressions(run)
+    found = run.suppressions
     assert found[HPC]["remover"]["accuracy"].value == 1.0
     assert found[HPC]["remover"]["accuracy"].n == 7  # one failed
     assert found[LPC]["remover"]["accuracy"].value == 0.0

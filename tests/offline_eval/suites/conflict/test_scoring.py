@@ -18,13 +18,6 @@ from knowgate.offline_eval.suites.conflict._rows import (
 )
 from knowgate.offline_eval.suites.conflict._scoring import (
     ConflictRun,
-    accuracy_cells,
-    confident_keys,
-    evidence_differences,
-    plausibility_bands,
-    plausible_preference,
-    preferences,
-    suppressions,
 )
 from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task
 from knowgate.offline_eval.suites.parts import MODEL_SYSTEM
@@ -96,7 +89,7 @@ def test_suppression_is_what_stays_right_of_what_was_known() -> None:
         *pk("4", "A", "B"),
         *pk("5", "B", "A", removed="B"),  # not known: no part of the score
     ]
-    found = suppressions(run(*rows))
+    found = run(*rows).suppressions
     model, removed = found[HPC][MODEL_SYSTEM], found[HPC][REMOVES]
     assert (model["score"].value, model["score"].n) == (0.25, 4)
     assert (model["accuracy"].value, model["closed_book"].value) == (0.4, 0.8)
@@ -112,10 +105,10 @@ def test_errors_are_left_out_and_counted() -> None:
         row("3", Task.CK, HPC, None, "B"),
         row("4", Task.CK, HPC, None, "B", correct=None, error=error),
     ]
-    cell = accuracy_cells(run(*rows))[Task.CK][HPC]
+    cell = run(*rows).cells[Task.CK][HPC]
     assert cell["accuracy"].value == pytest.approx(1 / 3)
     assert (cell["accuracy"].n, cell["unread"], cell["errors"]) == (3, 1, 1)
-    nothing = accuracy_cells(run(*rows))[Task.CK][NC]
+    nothing = run(*rows).cells[Task.CK][NC]
     assert nothing["accuracy"].value is None
 
 
@@ -128,10 +121,10 @@ def test_the_confident_subset_is_right_in_all_tasks_over_nc() -> None:
         row("1", Task.CK, HPC, "A", "B"),
         row("2", Task.CK, HPC, "B", "B"),
     ]
-    assert confident_keys(run(*rows)) == {"1"}
-    cell = accuracy_cells(run(*rows))[Task.CK][HPC]
+    assert run(*rows).confident == {"1"}
+    cell = run(*rows).cells[Task.CK][HPC]
     assert (cell["accuracy"].value, cell["confident"].value, cell["confident"].n) == (0.5, 0.0, 1)
-    assert confident_keys(run(*rows, tasks="KF")) == frozenset()
+    assert run(*rows, tasks="KF").confident == frozenset()
 
 
 def test_preference_counts_replies_that_take_one_side() -> None:
@@ -144,12 +137,12 @@ def test_preference_counts_replies_that_take_one_side() -> None:
         row("1", Task.RAG, LPC, "A", "AC"),
         row("3", Task.RAG, LPC, "C", "AC"),
     ]
-    found = preferences(run(*rows))
+    found = run(*rows).preferences
     assert found[HPC]["follows"].value == pytest.approx(2 / 3)
     assert (found[HPC]["both"].value, found[HPC]["neither"].value) == (0.2, 0.2)
     assert found[LPC]["follows"].value == 0.5
     # Questions 1 and 3 take a side in both: (1 + 1) / 2 against (0 + 1) / 2.
-    assert plausible_preference(run(*rows)).value == 0.5
+    assert run(*rows).plausible_preference.value == 0.5
 
 
 def test_the_likelier_side_is_taken_where_options_were_scored() -> None:
@@ -158,7 +151,7 @@ def test_the_likelier_side_is_taken_where_options_were_scored() -> None:
         row("2", Task.RAG, HPC, "D", "AB", likelihoods=(-1.0, -2.0, -9.0, -0.5)),
         row("3", Task.RAG, HPC, "AB", "AB", likelihoods=(-1.0, -1.0, -9.0, -9.0)),
     ]
-    follows = preferences(run(*rows))[HPC]["follows"]
+    follows = run(*rows).preferences[HPC]["follows"]
     assert (follows.value, follows.n) == (0.5, 2)
 
 
@@ -170,7 +163,7 @@ def test_differences_are_paired_by_question() -> None:
         row("1", Task.CK, HPC, "A", "B"),
         row("2", Task.CK, HPC, "B", "B"),
     ]
-    ((task, of),) = evidence_differences(run(*rows)).items()
+    ((task, of),) = run(*rows).differences.items()
     ((kind, found),) = of.items()
     assert (task, kind, found.value, found.n) == (Task.CK, HPC, 0.5, 2)
 
@@ -182,10 +175,10 @@ def test_bands_hold_what_was_measured() -> None:
         row("3", Task.CK, HPC, "B", "B"),
         row("3", Task.PK, HPC, "B", "A"),
     ]
-    found = plausibility_bands(run(*rows, plausibility={"1": 0.0, "2": 0.24, "3": 1.0}))
+    found = run(*rows, plausibility={"1": 0.0, "2": 0.24, "3": 1.0}).bands
     assert [band["follows"].value for band in found] == [0.5, None, None, 1.0]
     assert found[3]["ignores"].value == 0.0
-    assert plausibility_bands(run(*rows)) == []
+    assert run(*rows).bands == []
 
 
 def test_what_agrees_is_in_no_band() -> None:
@@ -193,4 +186,4 @@ def test_what_agrees_is_in_no_band() -> None:
     (one,) = measured.instances
     shown = {kind: Shown(passage="p", plausibility=0.9) for kind in one.evidence}
     measured = replace(measured, instances=(one.model_copy(update={"evidence": shown}),))
-    assert [band["follows"].n for band in plausibility_bands(measured)] == [0, 0, 0, 1]
+    assert [band["follows"].n for band in measured.bands] == [0, 0, 0, 1]

@@ -9,11 +9,8 @@ from pathlib import Path
 from knowgate.guard import Generation, LanguageModelError
 from knowgate.guard.contracts import PartialGenerationsError
 from knowgate.offline_eval.suites.uniknow._cases import Knowledge, PromptSet, Question
-from knowgate.offline_eval.suites.uniknow._knowledge import (
-    KnowledgeStore,
-    Sampling,
-    estimate_knowledge,
-)
+from knowgate.offline_eval.suites.uniknow._knowledge import KnowledgeStore, estimate_knowledge
+from knowgate.offline_eval.suites.uniknow.methods import UniKnowSettings
 
 PROMPTS = PromptSet("Q: {question}", "{context} Q: {question}", "U: {question}", "{context} U")
 
@@ -167,7 +164,7 @@ def test_another_seed_prompt_or_answer_is_asked_anew(tmp_path: Path) -> None:
     other_answer = Question("known", "known", ("Left",), "toy", "known")
     by_seed, by_answer = _PatternLM(pattern), _PatternLM(pattern)
 
-    estimate_knowledge(by_seed, [question], PROMPTS, sampling=Sampling(seed=1), store=store)
+    estimate_knowledge(by_seed, [question], PROMPTS, settings=UniKnowSettings(seed=1), store=store)
     found = estimate_knowledge(by_answer, [other_answer], PROMPTS, store=store)
 
     assert by_seed.asked
