@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from pydantic import FiniteFloat, SerializerFunctionWrapHandler, model_serializer
@@ -17,7 +17,7 @@ from ...guard.errors import InputError
 from ...guard.files import AnyPath
 from ...guard.policy import Policy
 from ._run import Run
-from .manifest import InputFile, Manifest, Stored
+from .manifest import Manifest, Stored
 from .questions import CaseKind, Count, Identifier, Question, RowError
 from .table import MAKE_AGAIN, TableSpec
 
@@ -75,6 +75,26 @@ class RepliesManifest(Manifest):
     questions: Count
     cases: Count
     replies: Count
+
+    @classmethod
+    def of(
+        cls, questions: Sequence[Question], passages: Sequence[StoredPassage], **fields: Any
+    ) -> RepliesManifest:
+        """Make the manifest of a run that begins now.
+
+        Args:
+            questions: with the name of their knowledge base, if there are several.
+            passages: likewise.
+            fields: the others.
+        """
+        held = Counter(passage.knowledge_base for passage in passages)
+        asked = Counter(question.knowledge_base for question in questions)
+        bases = tuple(
+            {"name": name, "questions": number, "passages": held[name]}
+            for name, number in asked.items()
+        )
+        own = {"suite": "ookb", "holds": HOLDS_REPLIES, "inputs": (), "knowledge_bases": bases}
+        return cls.new(**{**own, "questions": len(questions), **fields})
 
 
 class StoredPassage(Stored):
@@ -317,26 +337,52 @@ class RepliesRun:
     def start(
         cls,
         folder: AnyPath,
-        *,
-        settings: Mapping[str, Any],
-        inputs: Sequence[InputFile] = (),
-        **asked: Any,
+        questions: Sequence[Question],
+        passages: Sequence[StoredPassage],
+        cases: Sequence[ReplyCase],
+        **fields: Any,
     ) -> Path:
         """Make the folder of a run, or find it made by an equal call before.
 
         Args:
             folder: made where missing.
-            settings: as JSON; everything that decides the replies.
-            inputs: files that it is made from.
-            asked: the fields of `RepliesAsked`.
+            questions: see `files`, likewise the next two.
+            passages: that contexts refer to.
+            cases: of those questions.
+            fields: of the manifest: `settings` (as JSON; everything that decides the replies),
+                all `systems`, how many `replies` the finished run has, and perhaps `inputs`.
 
         Raises:
             InputError: the folder holds something else, or cannot be written.
         """
-        root, whole = Path(folder), RepliesAsked(**asked)
-        manifest = whole.manifest(settings, inputs)
-        with Run.create_or_resume(root, manifest, files=whole.files()):
+        root = Path(folder)
+        manifest = RepliesManifest.of(questions, passages, cases=len(cases), **fields)
+        with Run.create_or_resume(root, manifest, files=cls.files(questions, passages, cases)):
             return root
+
+    @staticmethod
+    def files(
+        questions: Sequence[Question],
+        passages: Sequence[StoredPassage],
+        cases: Sequence[ReplyCase],
+        policies: Mapping[str, Policy] = MappingProxyType({}),
+    ) -> dict[str, Callable[[Path], object]]:
+        """Return what writes the files that a run begins with, by name.
+
+        Args:
+            questions: with the name of their knowledge base, if there are several.
+            passages: likewise.
+            cases: of those questions.
+            policies: of the guards, by name.
+        """
+        stored = [
+            StoredPolicy(guard=name, policy=json.loads(policy.to_json()))
+            for name, policy in policies.items()
+        ]
+        specs: tuple[TableSpec[Any], ...] = (_QUESTIONS, _PASSAGES, _CASES, _POLICIES)
+        tables = zip(specs, (questions, passages, cases, stored), strict=True)
+        kept = [one for one in tables if stored or one[0] is not _POLICIES]
+        return {f"{spec.name}.jsonl": partial(_write, spec, rows) for spec, rows in kept}
 
     def judges_of(self, criterion: str) -> tuple[str, ...]:
         """List the judges with a verdict on `criterion`, best first.
@@ -392,73 +438,5 @@ def _rank(judge: str) -> int:
     return 3 + offline.index(judge) if judge in offline else 2
 
 
-@dataclass(frozen=True, slots=True)
-class RepliesAsked:
-    """What is asked of whom in a run of replies.
-
-    Attributes:
-        systems: all systems under test.
-        questions: with the name of their knowledge base, if there are several.
-        passages: likewise.
-        cases: of those questions.
-        replies: rows of the finished run.
-        policies: of the guards, by name.
-    """
-
-    systems: Sequence[ReplySystem]
-    questions: Sequence[Question]
-    passages: Sequence[StoredPassage]
-    cases: Sequence[ReplyCase]
-    replies: int
-    policies: Mapping[str, Policy] = field(default_factory=dict)
-
-    def manifest(self, settings: Mapping[str, Any], inputs: Sequence[InputFile]) -> RepliesManifest:
-        """Return the manifest of the run.
-
-        Args:
-            settings: JSON-ready; whatever decides the replies.
-            inputs: files that the run is made from.
-        """
-        return RepliesManifest.new(
-            suite="ookb",
-            holds=HOLDS_REPLIES,
-            settings=dict(settings),
-            systems=tuple(self.systems),
-            knowledge_bases=_knowledge_bases(self.questions, self.passages),
-            inputs=tuple(inputs),
-            questions=len(self.questions),
-            cases=len(self.cases),
-            replies=self.replies,
-        )
-
-    def files(self) -> dict[str, Callable[[Path], object]]:
-        """Return what writes the files of questions, passages, cases and policies, by name."""
-        tables: list[tuple[TableSpec[Any], Sequence[Stored]]] = [
-            (_QUESTIONS, self.questions),
-            (_PASSAGES, self.passages),
-            (_CASES, self.cases),
-        ]
-        policies = [
-            StoredPolicy(guard=name, policy=json.loads(policy.to_json()))
-            for name, policy in self.policies.items()
-        ]
-        if policies:
-            tables.append((_POLICIES, policies))
-        return {spec.path(Path()).name: partial(_write, spec=spec, rows=r) for spec, r in tables}
-
-
-def _knowledge_bases(
-    questions: Iterable[Question],
-    passages: Iterable[StoredPassage],
-) -> tuple[dict[str, Any], ...]:
-    """Name of each knowledge base, with its numbers of questions and of different passages."""
-    held = Counter(passage.knowledge_base for passage in passages)
-    asked = Counter(question.knowledge_base for question in questions)
-    return tuple(
-        {"name": name, "questions": number, "passages": held[name]}
-        for name, number in asked.items()
-    )
-
-
-def _write(path: Path, *, spec: TableSpec[Any], rows: Iterable[Stored]) -> None:
+def _write(spec: TableSpec[Any], rows: Sequence[Stored], path: Path) -> None:
     spec.write(path.parent, rows)

@@ -11,11 +11,12 @@ from typing import Any
 from langchain_core.runnables import Runnable
 
 from ....guard.errors import InputError
+from ....guard.policy import Policy
 from ...data.bases import AskedBase, read_bases
 from ...report.prose import Templates
 from ...run import Question
 from ...run.questions import CaseKind
-from ...run.replies import RepliesAsked, ReplyCase, ReplySystem, StoredPassage
+from ...run.replies import ReplyCase, ReplySystem, StoredPassage
 from ...systems.estimate import COUNTED, estimated_costs
 from ...systems.plan import Asked, Case, Systems
 from ...systems.replay import Replay
@@ -74,8 +75,10 @@ class Prepared:
         return (*self.systems.live, *self.replay.systems)
 
     @cached_property
-    def asked(self) -> RepliesAsked:
-        """What is asked of whom, for the manifest and the files of the run."""
+    def stored(
+        self,
+    ) -> tuple[list[Question], list[StoredPassage], list[ReplyCase], dict[str, Policy]]:
+        """What the files of the run hold; see `RepliesRun.files`."""
         cases: dict[str, ReplyCase] = {}
         for item in self.items:
             case = item.case
@@ -94,14 +97,12 @@ class Prepared:
         passages: dict[str, StoredPassage] = {}
         for passage in [*held, *self.replay.passages]:
             passages.setdefault(passage.passage_id, passage)
-        policies = {name: choice.policy for name, choice in self.systems.guards.items()}
-        return RepliesAsked(
-            systems=self.tested,
-            questions=[q for name, q in everything.items() if name in needed],
-            passages=list(passages.values()),
-            cases=list(cases.values()),
-            replies=len(self.items),
-            policies={name: policy for name, policy in policies.items() if policy is not None},
+        guards = self.systems.guards.items()
+        return (
+            [q for name, q in everything.items() if name in needed],
+            list(passages.values()),
+            list(cases.values()),
+            {name: policy for name, one in guards if (policy := one.policy) is not None},
         )
 
 

@@ -142,13 +142,22 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
             if run.searches(prepared.items)
             else None,
         }
-        return prepared.asked.manifest(stored, files)
+        questions, passages, asked, _ = prepared.stored
+        return RepliesManifest.of(
+            questions,
+            passages,
+            settings=stored,
+            systems=prepared.tested,
+            inputs=files,
+            cases=len(asked),
+            replies=len(prepared.items),
+        )
 
     def files(
         self, settings: OokbSettings, cases: Sequence[Asked]
     ) -> Mapping[str, Callable[[Path], object]]:
         """Store questions, passages and cases."""
-        return self.prepared.asked.files()
+        return RepliesRun.files(*self.prepared.stored)
 
     def prepare(self, work: Work[OokbSettings, Asked]) -> None:
         """Check that left-out answers are gone, and find the contexts of all cases."""
@@ -167,7 +176,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         self._replier = run.retrieve(
             folder,
             prepared.items,
-            prepared.asked.passages,
+            prepared.stored[1],
             limits=options.limits,
             on_progress=options.on_progress,
             retry_failed=options.retry_failed,
