@@ -74,8 +74,7 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
     if not reach and cascade.strict is None:
         band = CascadeBand(None, 0.0, None, learned_on, widths)
         return replace(fit_leak(testing, risk, settings), cascade=band)
-    worst = 0.0 if cascade.on_failure == "abstain" else 1.0
-    strictest = _with_strictest(testing, reach, worst)
+    strictest = _with_strictest(testing, reach, cascade)
     threshold, _ = _certified(strictest, risk, main)
     fallback, first = None, None
     if cascade.on_failure == "cheap":
@@ -123,8 +122,7 @@ def _width(
     learning: Sequence[CalibrationRecord], reach: float, leak: float, cascade: Cascade
 ) -> BandWidth:
     """What a band of this width would do, where as many can be answered as cannot."""
-    worst = 0.0 if cascade.on_failure == "abstain" else 1.0
-    strictest = _with_strictest(learning, reach, worst)
+    strictest = _with_strictest(learning, reach, cascade)
     answerable = [r.relevance for r in strictest if r.is_answerable and r.relevance is not None]
     asked, abstained = [], []
     for share in _LEAKS:
@@ -163,15 +161,16 @@ def _which_ask(records: Sequence[CalibrationRecord], rule: CascadeRule) -> list[
 
 
 def _with_strictest(
-    records: Sequence[CalibrationRecord], reach: float, worst: float
+    records: Sequence[CalibrationRecord], reach: float, cascade: Cascade
 ) -> tuple[CalibrationRecord, ...]:
     """The records, with the highest lower edge of the band at which each passes as relevance.
 
     Args:
         records: with raw relevance and verdicts.
         reach: width of the band.
-        worst: the verdict of a question without one.
+        cascade: says what a question without a verdict counts as.
     """
+    worst = 0.0 if cascade.on_failure == "abstain" else 1.0
 
     def edge(record: CalibrationRecord, cheap: float) -> float:
         verdict = worst if record.verdict is None else record.verdict

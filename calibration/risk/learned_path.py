@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,7 +182,7 @@ def forecast_path(
     evidence, weights = Evidence.of(records, conflict_between), _weights(records)
     right = evidence.context_right.astype(float)
     model = fit_correctness(evidence.relevance, right, weights)
-    learned = _Learned(evidence, weights, model, as_targets(risk), delta, questions)
+    targets = as_targets(risk)
     follow = may_follow and any(r.relevance is not None for r in records)
     answer = may_answer and any(r.confidence is not None for r in records)
     if not (follow or answer):
@@ -196,7 +195,10 @@ def forecast_path(
     routers.append((follow, answer, "ignore"))
     if follow and answer:
         routers += [(False, True, "ignore"), (True, False, "ignore")]
-    forecasts = [_forecasts(learned, router) for router in routers]
+    forecasts = [
+        _forecasts(evidence, weights, model, router, targets, delta, questions)
+        for router in routers
+    ]
     # The simplest router comes last and wins ties: fewer routes, no conflict to measure.
     return max(
         reversed(forecasts), key=lambda found: max(coverage * power for _, coverage, power in found)
@@ -207,21 +209,16 @@ def forecast_path(
 _Router = tuple[bool, bool, ConflictRule]
 
 
-@dataclass(frozen=True, slots=True)
-class _Learned:
-    """What is the same for every router: the questions, and what will be certified."""
-
-    evidence: Evidence
-    weights: Floats
-    relevance_model: CorrectnessModel
-    targets: Sequence[RiskTarget]
-    delta: float
-    questions: int
-
-
-def _forecasts(learned: _Learned, router: _Router) -> list[Forecast]:
+def _forecasts(
+    evidence: Evidence,
+    weights: Floats,
+    relevance_model: CorrectnessModel,
+    router: _Router,
+    targets: Sequence[RiskTarget],
+    delta: float,
+    questions: int,
+) -> list[Forecast]:
     follow, answer, on_conflict = router
-    evidence, weights, relevance_model = learned.evidence, learned.weights, learned.relevance_model
     context = chance_right(relevance_model, evidence.relevance)
     # Memory is asked where the context does not suffice, so such questions count for more.
     memory_weights = weights * (1.0 - context) if follow else weights
@@ -243,13 +240,13 @@ def _forecasts(learned: _Learned, router: _Router) -> list[Forecast]:
     codes = evidence.route_codes([*points])
     coverage = (codes != 0) @ weights / max(float(weights.sum()), 1e-12)
     power = np.ones(len(points))
-    for target in learned.targets:
-        share, risk = _expected_risk(learned, router, context, memory, codes, target)
+    for target in targets:
+        share, risk = _expected_risk(evidence, weights, router, context, memory, codes, target)
         # Raised the more the fewer learning questions it rests on; only a closed route has none.
         seen = np.maximum(share * len(weights), 1.0)
         spread = np.sqrt(np.maximum(risk, _LEAST_RISK) * (1.0 - risk) / seen)
         feared = np.where(risk > 0.0, risk + _CAUTION * spread, 0.0)
-        power = np.minimum(power, _power(share, feared, target, learned))
+        power = np.minimum(power, _power(share, feared, target, delta, questions))
     return list(zip(points, coverage.tolist(), power.tolist(), strict=True))
 
 
@@ -292,7 +289,8 @@ def _after_conflicts(evidence: Evidence, context: Floats, weights: Floats) -> Fl
 
 
 def _expected_risk(
-    learned: _Learned,
+    evidence: Evidence,
+    w: Floats,
     router: _Router,
     context: Floats,
     memory: Floats,
@@ -306,7 +304,6 @@ def _expected_risk(
     follow, answer, _ = router
     if (target.kind == "follow" and not follow) or (target.kind == "answer" and not answer):
         return np.ones(len(codes)), np.zeros(len(codes))
-    w = learned.weights
     total = max(float(w.sum()), 1e-12)
     fails = (1.0 - follow * context) * (1.0 - answer * memory)
     there = np.broadcast_to(1.0 - fails, codes.shape)
@@ -324,7 +321,7 @@ def _expected_risk(
         wrong, counted = missed, there @ w
     risk = np.divide(wrong, counted, out=np.ones(len(codes)), where=counted > 0.0)
     if target.kind != "false_abstention":
-        seen = let_through_wrongly(learned.evidence, codes) & through
+        seen = let_through_wrongly(evidence, codes) & through
         risk = _corrected(risk, seen @ w, counted)
     return counted / total, risk
 
@@ -350,13 +347,12 @@ def _corrected(risk: Floats, wrong: Floats, counted: Floats) -> Floats:
     return np.asarray((wrong + weight * risk) / (counted + weight))
 
 
-def _power(share: Floats, risk: Floats, target: RiskTarget, learned: _Learned) -> Floats:
+def _power(share: Floats, risk: Floats, target: RiskTarget, delta: float, questions: int) -> Floats:
     """Probability that the exact test certifies the target, were the forecast true."""
     from scipy.special import bdtr
 
     # Hoeffding–Bentkus costs a factor e against the exact tail.
     exact = target.kind != "cost" or target.losses.all_or_nothing
-    delta, questions = learned.delta, learned.questions
     level = delta if exact else delta / math.e
     n = np.minimum(np.rint(share * questions).astype(np.int64), questions)
     allowed = errors_allowed_up_to(questions, target.bound, level)[n]

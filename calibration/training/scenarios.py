@@ -142,7 +142,7 @@ def examples_sha256(examples: Sequence[TrainingExample]) -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class ScenarioTrainingReport:
     """A finished adapter.
 
@@ -183,10 +183,6 @@ class ScenarioTrainingReport:
             f"{self.examples} examples{left_out}, {self.steps} steps in {self.seconds:.0f} s on "
             f"{self.device}: {loss}"
         )
-
-
-# What a report and `training.json` both say.
-_REPORTED = ("examples", "left_out", "steps", "seconds", "device", "adapter_sha256")
 
 
 def check_training(out: str | Path, settings: ScenarioTrainingSettings) -> None:
@@ -273,14 +269,7 @@ def train_scenarios(
                 "seconds": round(time.monotonic() - started, 1),
             }
             _write(model, out, stored)
-    return ScenarioTrainingReport(
-        folder=out,
-        objective=identity["objective"],
-        losses=tuple(stored["losses"]),
-        base_sha256=identity["base_sha256"],
-        reused=reused,
-        **{name: stored[name] for name in _REPORTED},
-    )
+    return ScenarioTrainingReport(folder=out, reused=reused, **identity, **stored)
 
 
 def encode_reply(

@@ -344,24 +344,12 @@ def signal_qualities(
 def _stated(probabilities: Sequence[float], values: SignalValues, seed: int) -> dict[str, Any]:
     """How probabilities compare with what came true: errors with intervals, and bins."""
     _, came_true, units = values
-    interval = partial(_interval, probabilities, came_true, units, seed)
+    interval = partial(Interval.bootstrap, groups=units, resamples=_RESAMPLES, seed=seed)
     return {
-        "calibration_error": interval(ReliabilityDiagram.debiased_error),
-        "brier": interval(ReliabilityDiagram.brier_score),
+        "calibration_error": interval(ReliabilityDiagram.debiased_error, probabilities, came_true),
+        "brier": interval(ReliabilityDiagram.brier_score, probabilities, came_true),
         "bins": ReliabilityDiagram.of(probabilities, came_true).bins,
     }
-
-
-def _interval(
-    values: Sequence[float],
-    outcomes: Sequence[bool],
-    units: Sequence[str],
-    seed: int,
-    statistic: Callable[..., float | None],
-) -> Interval:
-    return Interval.bootstrap(
-        statistic, values, outcomes, groups=units, resamples=_RESAMPLES, seed=seed
-    )
 
 
 _RANKINGS = {
@@ -396,12 +384,12 @@ def selective_qualities(
         sure = [getattr(one.shown, signal) for one, signal in ranked]
         wrong = [not getattr(one.case, SIGNALS[signal]) for one, signal in ranked]
         units = [":".join(one.case.unit) for one in known]
-        interval = partial(_interval, sure, wrong, units, seed)
+        interval = partial(Interval.bootstrap, groups=units, resamples=_RESAMPLES, seed=seed)
         found[name] = {
             "cases": len(ranked),
-            "aurc": interval(SelectiveCurve.aurc),
-            "excess_aurc": interval(SelectiveCurve.excess_aurc),
-            "augrc": interval(SelectiveCurve.augrc),
+            "aurc": interval(SelectiveCurve.aurc, sure, wrong),
+            "excess_aurc": interval(SelectiveCurve.excess_aurc, sure, wrong),
+            "augrc": interval(SelectiveCurve.augrc, sure, wrong),
             "coverage_at_risk": SelectiveCurve.coverage_at_risk(sure, wrong, risk),
             "curve": SelectiveCurve.of(sure, wrong),
         }
