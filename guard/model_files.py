@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -12,7 +13,7 @@ from pydantic import BaseModel
 
 from .errors import InputError, ModelFolderError
 from .files import file_sha256, new_folder, table_beside, write_json
-from .read_models import read_model
+from .read_models import Model, read_model
 
 WEIGHTS = "model.safetensors"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
@@ -89,6 +90,18 @@ def reranker_folder() -> Path:
     return downloaded_model(MS_MARCO, MS_MARCO_SHA256, PACKAGES[MS_MARCO]["conversion"])
 
 
+def read_model_part(path: Path, model: type[Model], hint: str) -> Model:
+    """Read a JSON file that says what lies in a model's folder.
+
+    Raises:
+        ModelFolderError: the file cannot be read, or is not such a model; with the hint.
+    """
+    try:
+        return read_model(path, model)
+    except InputError as error:
+        raise ModelFolderError(error.what, where=str(path), hint=hint) from None
+
+
 class Converted(BaseModel):
     """What a folder of a converted model was made of, kept in it.
 
@@ -114,15 +127,18 @@ class Converted(BaseModel):
             ModelFolderError: a file is missing, damaged or not the expected one.
         """
         hint = f"delete the folder, then download it with `{command}`"
-        try:
-            found = read_model(folder / marker, cls, hint=hint)
-        except InputError as error:
-            raise ModelFolderError(error.what, where=str(folder / marker), hint=hint) from None
+        found = read_model_part(folder / marker, cls, hint)
         if missing := [name for name in names if name not in found.files]:
             what = f"does not name {missing[0]}"
             raise ModelFolderError(what, where=str(folder / marker), hint=hint)
         require_files(folder, found.files, hint)
         return found
+
+
+def adapter_sha256(folder: Path) -> str:
+    """Identify an adapter by its configuration, in which its scale stands, and its weights."""
+    files = map(file_sha256, (folder / ADAPTER_CONFIG, folder / ADAPTER_WEIGHTS))
+    return hashlib.sha256("\n".join(files).encode()).hexdigest()
 
 
 @lru_cache(maxsize=64)

@@ -21,10 +21,9 @@ from ..errors import (
     ModelFolderError,
     optional_import,
 )
-from ..files import read_bytes, write_text
-from ..model_files import require_files
+from ..files import read_bytes
+from ..model_files import read_model_part, require_files
 from ..process import cpu_count, keep_exit_code
-from ..read_models import read_model
 from ._tokenizing import TOKENIZER_FILE, Marks, uncut_tokenizer
 from .backends import GRAPH_SHA256, MANIFEST_FILE, TOKEN_TYPE_IDS, LoadedEncoder, Runtime
 
@@ -77,14 +76,7 @@ class Manifest(BaseModel):
         hint = "write the folder with `export_scorer(SCORER, DIR, pairs)`"
         if not path.is_file():
             raise ModelFolderError(f"no {MANIFEST_FILE}", where=str(folder), hint=hint)
-        try:
-            return read_model(path, cls)
-        except InputError as error:
-            raise ModelFolderError(error.what, where=str(path), hint=hint) from None
-
-    def save(self, folder: Path) -> None:
-        """Write it into the folder of an exported encoder."""
-        write_text(folder / MANIFEST_FILE, self.model_dump_json(indent=2) + "\n")
+        return read_model_part(path, cls, hint)
 
 
 class OnnxBackend:

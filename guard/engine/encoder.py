@@ -29,14 +29,8 @@ import numpy as np
 
 from .._byte_cache import CACHE_BYTES, ByteCache, content_key, made_of
 from ..errors import InputError, ModelFolderError
-from ..files import file_sha256
 from ..fingerprint import Fingerprint
-from ..model_files import (
-    ADAPTER_CONFIG,
-    ADAPTER_WEIGHTS,
-    EMBEDDED_SHA256,
-    EMBEDDED_VOCABULARY_SHA256,
-)
+from ..model_files import EMBEDDED_SHA256, EMBEDDED_VOCABULARY_SHA256, adapter_sha256
 from ..text import clean_text, is_readable
 from ._tokenizing import CHARACTERS_PER_TOKEN, free_tokenizer, piece_ids
 from .backends import (
@@ -227,10 +221,7 @@ class TokenEncoder:
     @cached_property
     def identity(self) -> Fingerprint:
         """What stored passages are bound to: all that vectors depend on."""
-        adapter = None
-        if self._adapter is not None:
-            files = (self._adapter / name for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS))
-            adapter = hashlib.sha256("\n".join(map(file_sha256, files)).encode()).hexdigest()
+        adapter = None if self._adapter is None else adapter_sha256(self._adapter)
         return self.fingerprint("encoder", adapter_sha256=adapter).probed(
             SimpleNamespace(score=self._cosines)
         )

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelFolderError, optional_import
-from ..files import file_sha256
+from ..files import file_sha256, write_text
 from ._onnx_backend import GRAPH_FILE, Manifest, installed_version
 from ._scorers import KIND
 from ._tokenizing import TOKENIZER_FILE, PairTokenizer, free_tokenizer, token_rows
 from ._torch_backend import encoded, logits
-from .backends import ATTENTION_MASK, INPUT_IDS, TOKEN_TYPE_IDS, LoadedEncoder
+from .backends import ATTENTION_MASK, INPUT_IDS, MANIFEST_FILE, TOKEN_TYPE_IDS, LoadedEncoder
 
 ENCODER_OUTPUTS = ("token_vectors", "text_vector")
 # 23 loads in float32, but not quantised.
@@ -70,7 +70,7 @@ def export_encoder(
     if dtype == "int8":
         _quantize(graph, _calibration(loaded, scorer, pairs))
     shutil.copyfile(source, folder / TOKENIZER_FILE)
-    Manifest(
+    manifest = Manifest(
         scorer=scorer,
         dtype=dtype,
         max_length=loaded.max_length,
@@ -82,7 +82,8 @@ def export_encoder(
         weights_sha256=loaded.weights_sha256,
         settings=loaded.settings,
         versions={name: installed_version(name) for name in _VERSIONS},
-    ).save(folder)
+    )
+    write_text(folder / MANIFEST_FILE, manifest.model_dump_json(indent=2) + "\n")
 
 
 def write_graph(loaded: LoadedEncoder, path: Path, outputs: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ stands out; two half answers gain when they are joined.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -17,10 +18,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 
-from ...errors import InputError, ModelFolderError
-from ...files import read_json, write_text
+from ...errors import InputError
+from ...files import write_text
 from ...fingerprint import Artefact
-from ...read_models import check_model
+from ...model_files import read_model_part
 
 
 def require_sets(questions: Sequence[str], passages: Sequence[Sequence[str]]) -> None:
@@ -150,6 +151,11 @@ class MatchModel(Artefact):
             fitted_on=fitted_on,
         )
 
+    @property
+    def sha256(self) -> str:
+        """Of the mix as it is stored, without white space."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
     def vector(self, values: Mapping[str, float]) -> list[float]:
         """The values in the order of the weights."""
         return [values[name] for name in self.features]
@@ -178,14 +184,11 @@ class MatchModel(Artefact):
         """Read the JSON file.
 
         Raises:
-            ModelFolderError: a newer version wrote it, or a field is missing or wrong.
-            InputError: the file is missing or not JSON.
+            ModelFolderError: a newer version wrote it, a field is missing or wrong, or the file is
+                missing or not JSON.
         """
-        try:
-            return check_model(cls, read_json(path), where=os.fspath(path))
-        except InputError as error:
-            hint = "upgrade knowgate, or write it with `knowgate tune relevance`"
-            raise ModelFolderError(error.what, where=os.fspath(path), hint=hint) from None
+        hint = "upgrade knowgate, or write it with `knowgate tune relevance`"
+        return read_model_part(Path(path), cls, hint)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON file atomically."""

@@ -26,16 +26,15 @@ from ...engine import CrossEncoderScorer
 from ...engine.backends import DtypeName
 from ...engine.encoder import TokenEncoder
 from ...errors import ModelFolderError
-from ...files import file_sha256, write_json
+from ...files import write_json
 from ...fingerprint import OF_STRICT, Fingerprint, strict_kind
 from ...model_files import (
-    ADAPTER_CONFIG,
-    ADAPTER_WEIGHTS,
     BUNDLED_SHA256,
     CROSS_ENCODER_SHA256,
     MULTILINGUAL,
     MULTILINGUAL_MIX_SHA256,
     MULTILINGUAL_SHA256,
+    adapter_sha256,
     downloaded_model,
     require_files,
     reranker_folder,
@@ -161,7 +160,6 @@ class SufficiencyScorer(TokenScorer):
                 hint="use the embedded model",
             )
         self._idf = idf
-        # The scale of the adapter stands in its configuration.
         self._adapter_sha256 = self._adapter_hash()
 
     @property
@@ -189,7 +187,7 @@ class SufficiencyScorer(TokenScorer):
         return self.encoder.fingerprint(
             kind,
             adapter_sha256=self._adapter_sha256,
-            mix_sha256=self._mix_hash(),
+            mix_sha256=self.model.sha256,
             idf_sha256=IDF_SHA256,
             mentions_sha256=MENTIONS_SHA256,
             echo=ECHO_VERSION,
@@ -216,7 +214,7 @@ class SufficiencyScorer(TokenScorer):
         if fingerprint.kind not in kinds or mix is None:
             return False
         bundled = MatchModel.load(BUNDLED_FOLDER / SUFFICIENCY_FILE)
-        return bool(mix != _sha256_of([bundled.model_dump_json()]))
+        return bool(mix != bundled.sha256)
 
     @cached_property
     def _tuned_on(self) -> frozenset[str]:
@@ -226,13 +224,8 @@ class SufficiencyScorer(TokenScorer):
         hint = "tune it again with `knowgate tune relevance`"
         return frozenset(read_model(path, _TunedOn, hint=hint).questions)
 
-    def _mix_hash(self) -> str:
-        return _sha256_of([self.model.model_dump_json()])
-
     def _adapter_hash(self) -> str:
-        return _sha256_of(
-            file_sha256(self.folder / name) for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS)
-        )
+        return adapter_sha256(self.folder)
 
     def _judged(
         self,
@@ -347,10 +340,6 @@ def _counted(matches: PartMatches, share: float) -> PassageMatch:
     """What the passage tells, and so much of the text that asks."""
     kept, told, _ = matches
     return kept if told is kept else told.towards(kept, share)
-
-
-def _sha256_of(parts: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def _question_key(question: str) -> str:
@@ -510,7 +499,7 @@ class MultilingualScorer(SufficiencyScorer):
         """What a policy calibrated on this scorer is bound to."""
         return self.encoder.fingerprint(
             MULTILINGUAL,
-            mix_sha256=self._mix_hash(),
+            mix_sha256=self.model.sha256,
             mentions_sha256=MENTIONS_SHA256,
             echo=ECHO_VERSION,
         )
