@@ -57,8 +57,9 @@ class Evaluate:
     Attributes:
         prompt: what it reads.
         method: of the model: `score_options` of a `ScoringLanguageModel`, whose answer is a
-            natural-log likelihood for each option; or `hidden_states` of a
-            `HiddenStateLanguageModel`, whose answer is an array of shape (width,).
+            natural-log likelihood for each option; or `hidden_states(prompts, layer)` of a local
+            model, the last token's state after a layer, of shape (len(prompts), width), whose
+            answer is an array of shape (width,).
         argument: the options, or the number of the layer.
     """
 
@@ -270,12 +271,23 @@ def _spellings(words: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(forms))
 
 
-def draw_some(draw: Draw) -> Steps[tuple[list[Generation], PartialGenerationsError | None]]:
-    """What arrives of the answers asked for, and the error where some did not."""
+def draw_some(
+    draw: Draw, least: int = 0
+) -> Steps[tuple[list[Generation], LanguageModelError | None]]:
+    """What arrives of the answers asked for, and the error where some did not.
+
+    Args:
+        draw: what is asked for.
+        least: how many must have arrived; the error is raised where fewer have.
+    """
     try:
         return (yield draw), None
-    except PartialGenerationsError as error:
-        return [reply for row in error.generations for reply in row], error
+    except LanguageModelError as error:
+        rows = error.generations if isinstance(error, PartialGenerationsError) else ()
+        arrived = [reply for row in rows for reply in row]
+        if len(arrived) < least:
+            raise
+        return arrived, error
 
 
 def verdicts_of(replies: Iterable[Generation]) -> list[bool]:

@@ -253,11 +253,6 @@ Count = Annotated[int, Field(ge=0, le=MOST_QUESTIONS)]
 # `(questions, of those let through, how many such passages)`.
 Groups = Annotated[tuple[tuple[Count, Count, Count], ...], Field(max_length=10_000)]
 
-# Of a guarantee: left out of the file where they say nothing.
-LATER_FIELDS = frozenset(
-    {"method", "questions", "routes", "risks", "path", "chosen", "measured_by"}
-    | {"population", "not_covered", "more_questions", "attempt", "passages", "candidates"}
-)
 # The share of δ that a first attempt is tested at; the rest is divided among all later ones.
 _FIRST_SHARE = 0.75
 

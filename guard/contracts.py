@@ -173,14 +173,6 @@ class ScoringLanguageModel(Protocol):
 
 
 @runtime_checkable
-class HiddenStateLanguageModel(Protocol):
-    """A model that returns its hidden states."""
-
-    def hidden_states(self, prompts: Sequence[str], layer: int) -> NDArray[np.float32]:
-        """The last token's state after `layer`, of shape (len(prompts), width)."""
-
-
-@runtime_checkable
 class RelevanceScorer(Protocol):
     """Scores how far passages suffice to answer a question.
 

@@ -93,15 +93,25 @@ def require_known(value: object, known: Iterable[object], where: str) -> None:
 
 
 class QuestionError(InputError):
-    """A question or its passages cannot be read as text."""
+    """A question or its passages cannot be read as text.
+
+    Attributes:
+        reason: of the decision that a guard takes then, a value of `Reason`.
+    """
+
+    reason = "invalid_input"
 
 
 class PassageError(QuestionError):
     """What was given as passages is no collection of texts or documents."""
 
+    reason = "invalid_passages"
+
 
 class InputTooLargeError(QuestionError):
     """A question or its passages exceed the limits of the guard."""
+
+    reason = "input_too_large"
 
 
 class ModelFolderError(InputError):

@@ -19,7 +19,6 @@ from pydantic import ValidationError
 from .._version import __version__
 from ._signal import Veto, require_usable
 from .artefacts import (
-    LATER_FIELDS,
     Guarantee,
     GuaranteedRisk,
     LeakTest,
@@ -222,7 +221,8 @@ def _body(policy: PolicyFields) -> str:
         silent["conflict_between"] = True
     if policy.guarantee is not None:
         unused = Guarantee.model_fields.keys() - policy.guarantee.model_fields_set
-        silent["guarantee"] = dict.fromkeys(unused & LATER_FIELDS, True)
+        # The unit is in every file.
+        silent["guarantee"] = dict.fromkeys(unused - {"unit"}, True)
     return policy.model_dump_json(indent=2, exclude=silent)
 
 

@@ -33,9 +33,7 @@ from .artefacts import (
 from .contracts import ConflictBetween
 from .decision import Decision, Found, Mode, OnError, Reason, Route, Scenario, SignalName
 from .errors import (
-    InputTooLargeError,
     KnowgateError,
-    PassageError,
     PolicyError,
     QuestionError,
     UnsupportedLanguageError,
@@ -666,13 +664,8 @@ def decision_flow(
     if isinstance(request, QuestionError):
         if settings.on_error["input"] is OnError.RAISE:
             raise request
-        reason = Reason.INVALID_INPUT
-        if isinstance(request, InputTooLargeError):
-            reason = Reason.INPUT_TOO_LARGE
-        elif isinstance(request, PassageError):
-            reason = Reason.INVALID_PASSAGES
         unread = _Flow(settings, Request(""))
-        return unread.decision(RouteChoice(Route.ABSTAIN, reason, None))
+        return unread.decision(RouteChoice(Route.ABSTAIN, Reason(request.reason), None))
     flow = _Flow(settings, request)
     if not request.passages:
         flow.signals = Signals(relevance=0.0, nothing_retrieved=True)

@@ -326,8 +326,8 @@ def read_statements(passages: Sequence[str], wanted: frozenset[str]) -> Iterator
             line = _RULE["label"].sub("", raw.strip())
             if not _has(line, wanted):
                 continue
-            found = _answered(index, line) or _triple(index, line)
-            if found:
+            short = len(line) <= _LONGEST_STATEMENTS
+            if short and (found := _answered(index, line) or _triple(index, line)):
                 yield from found
                 continue
             for sentence in _RULE["sentence_end"].split(line):
@@ -342,8 +342,6 @@ def _has(line: str, wanted: frozenset[str]) -> bool:
 
 def _answered(passage: int, line: str) -> list[Statement]:
     """ "The mother of Ann is? Mary": a question and its answers in one line."""
-    if len(line) > _LONGEST_STATEMENTS:
-        return []
     folded = plain_text(line)
     marks = [m.end() for m in re.finditer(r"\?(?: ?\?)*", folded)]
     if len(marks) != 1:
@@ -357,9 +355,8 @@ def _answered(passage: int, line: str) -> list[Statement]:
 
 def _triple(passage: int, line: str) -> list[Statement]:
     """ "Ann — mother — Mary (1990–1995)": subject, relation, object, and its time."""
-    parts = [part.strip(" -") for part in _RULE["triple"].split(line[: _LONGEST_STATEMENTS + 1])]
-    is_triple = len(parts) == 3 and all(words_of(fold(part)) for part in parts)
-    if len(line) > _LONGEST_STATEMENTS or not is_triple:
+    parts = [part.strip(" -") for part in _RULE["triple"].split(line)]
+    if len(parts) != 3 or not all(words_of(fold(part)) for part in parts):
         return []
     subject, relation, value = (plain_text(part) for part in parts)
     periods, value = read_periods(value.replace("(?-?)", ""))

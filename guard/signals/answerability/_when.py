@@ -103,10 +103,6 @@ def _concerns(question: str, clue: str, *, anywhere: bool) -> bool:
         return False
     if is_cjk(question):
         return _concerns_zh(question.strip(), clue, anywhere=anywhere)
-    return _concerns_en(question, clue, anywhere=anywhere)
-
-
-def _concerns_en(question: str, clue: str, *, anywhere: bool) -> bool:
     asked, told = _RAW.findall(question), _RAW.findall(clue)
     names = [word for at, word in enumerate(asked) if _is_name(asked, at)]
     at = _stands_at(names, told) if names else None

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
+from functools import partial
 from typing import Any, Literal
 
-from ..._model_steps import Draw, Request, Steps
+from ..._model_steps import Draw, Steps, draw_some
 from ...contracts import (
     Confidence,
     Cost,
     Generation,
     LanguageModel,
-    PartialGenerationsError,
 )
 from ...errors import InputError, LanguageModelError
 from ...matching import SentenceMatcher
@@ -143,47 +143,33 @@ class SampledConsistency(ClosedBookEstimator):
         about = getattr(self._same, "about", None)
         same = about(question) if about else self._same
         matches = misses = 0
-        partial = False
+        failed: LanguageModelError | None = None
         while (wave := self._next_wave(matches, misses)) > 0:
             # Waves must not repeat each other's samples, so the seed moves on.
             seed = None if self._seed is None else self._seed + matches + misses + 1
-            try:
-                arrived = yield Draw(prompt, wave, self._temperature, seed)
-            except LanguageModelError as error:
-                arrived = self._what_arrived(error, matches + misses)
-                partial = True
-            repeated = yield from self._repeats(answer, arrived, same)
+            draw = Draw(prompt, wave, self._temperature, seed)
+            least = min(_FEWEST_SAMPLES, self._n) - matches - misses
+            arrived, failed = yield from draw_some(draw, least)
+            count = partial(_repeats, same, answer, arrived)
+            # The default is too quick to be worth a thread.
+            repeated: int = count() if self._same is _SAME else (yield count)
             matches, misses = matches + repeated, misses + len(arrived) - repeated
-            if partial:
+            if failed is not None:
                 break
         drawn = matches + misses
         # A decision that those that arrived fix is none the worse for the rest.
-        partial = partial and self._next_wave(matches, misses) > 0
-        saved = 0 if partial else self._n - drawn
-        return Confidence(matches / drawn, answer, drawn, saved, 1 + drawn, partial)
+        short = failed is not None and self._next_wave(matches, misses) > 0
+        saved = 0 if short else self._n - drawn
+        return Confidence(matches / drawn, answer, drawn, saved, 1 + drawn, short)
 
     def _next_wave(self, matches: int, misses: int) -> int:
         left = self._n - matches - misses
         return left if self._rule is None else min(self._rule.next_wave(matches, misses), left)
 
-    def _what_arrived(self, error: LanguageModelError, drawn: int) -> list[Generation]:
-        rows = error.generations if isinstance(error, PartialGenerationsError) else ()
-        arrived = [generation for row in rows for generation in row]
-        if drawn + len(arrived) < min(_FEWEST_SAMPLES, self._n):
-            raise error
-        return arrived
 
-    def _repeats(
-        self, answer: str, samples: list[Generation], same: Callable[[str, str], bool]
-    ) -> Generator[Request, Any, int]:
-        def count() -> int:
-            return sum(same(answer, sample.text) for sample in samples)
-
-        if self._same is _SAME:
-            # Too quick to be worth a thread.
-            return count()
-        found: int = yield count
-        return found
+def _repeats(same: Callable[[str, str], bool], answer: str, samples: list[Generation]) -> int:
+    """How many samples say the same as the answer."""
+    return sum(same(answer, sample.text) for sample in samples)
 
 
 def _rule(stopping: Stopping, n: int, threshold: float) -> StoppingRule | None:

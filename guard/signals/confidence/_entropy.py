@@ -6,7 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from functools import partial
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 from ..._model_steps import Draw, Steps, draw_some, log_sum_exp
 from ...contracts import (
@@ -263,21 +264,14 @@ class SemanticEntropy(ClosedBookEstimator):
         seed = None if self._seed is None else self._seed + 1
         prompt = self._prompt.fill(question=question)
         draw = Draw(prompt, self._n, self._temperature, seed)
-        samples, error = yield from draw_some(draw)
-        if error is not None and len(samples) < 2:
-            raise error
+        samples, _ = yield from draw_some(draw, least=2)
         texts = [sample.text.strip() for sample in samples]
-        ids: list[int] = yield from self._clustered(question, texts)
+        ids = [0] * len(texts)
+        if len(set(texts)) > 1:
+            cluster = partial(self._clusters.cluster, question, texts)
+            ids = cluster() if self._by_rules else (yield cluster)
         drawn, value = len(samples), self._value(ids, samples)
         return Confidence(value, answer, drawn, calls=1 + drawn, partial=drawn < self._n)
-
-    def _clustered(self, question: str, texts: list[str]) -> Any:
-        if len(set(texts)) == 1:
-            return [0] * len(texts)
-        if self._by_rules:
-            return self._clusters.cluster(question, texts)
-        ids = yield lambda: self._clusters.cluster(question, texts)
-        return ids
 
     def _value(self, ids: list[int], samples: list[Generation]) -> float:
         likelihoods = None

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, FiniteFloat, model_validator
 
 from ..._model_steps import Evaluate, Steps
-from ...contracts import Confidence, Cost, Generation, HiddenStateLanguageModel, LanguageModel
+from ...contracts import Confidence, Cost, Generation, LanguageModel
 from ...errors import FingerprintMismatchError, InputError
 from ...files import write_text
 from ...fingerprint import Artefact, Fingerprint
@@ -140,7 +140,7 @@ class HiddenStateProbe(ClosedBookEstimator):
         prompt: Prompt | None = None,
     ) -> None:
         super().__init__(language_model, prompt)
-        if not isinstance(language_model, HiddenStateLanguageModel):
+        if not callable(getattr(language_model, "hidden_states", None)):
             raise InputError(
                 f"a {type(language_model).__name__} shows no hidden states",
                 where="language_model",
