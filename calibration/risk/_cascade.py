@@ -21,8 +21,9 @@ from ...guard.artefacts import Guarantee, Histogram
 from ...guard.fingerprint import CascadeRule
 from ...guard.policy import IdentityCalibrator
 from .. import CalibrationRecord
+from ..statistics import errors_allowed
 from ._statement import say
-from .certificate import PointResult, binomial_p_values
+from .certificate import PointResult
 from .costs import threshold_for_share
 from .fit import (
     BandWidth,
@@ -120,21 +121,14 @@ def _widths(
     """What each width of the band would cost; 0 is the cheap scorer alone, or its doubts alone."""
     scores = [record.relevance for record in learning if record.relevance is not None]
     passages = len({r.unit for r in testing if r.is_missing and r.relevance is not None})
-    leak = _certifiable(passages, risk.bound, level)
-    if not scores or leak is None:
+    # So many passages may fail in the test.
+    allowed = errors_allowed(passages, risk.bound, level)
+    if not scores or allowed is None:
         return ((0.0, 0.0, 1.0, 1.0 + cascade.abstention_cost / 2),)
     # The whole range and a little more, so that the widest band holds every score above it.
     width = (max(scores) - min(scores)) * 1.01
     widths = dict.fromkeys(share * width for share in _WIDTHS)
-    return tuple(_width(learning, reach, leak, cascade) for reach in widths)
-
-
-def _certifiable(passages: int, bound: float, level: float) -> float | None:
-    """The largest share of passages that may leak in the test; None: not even none of them."""
-    counts: Floats = np.arange(passages + 1, dtype=np.float64)
-    tails = binomial_p_values(counts, np.full(counts.shape, passages), bound)
-    passing = int(np.searchsorted(tails, level, side="right"))
-    return (passing - 1) / passages if passing and passages else None
+    return tuple(_width(learning, reach, allowed / passages, cascade) for reach in widths)
 
 
 def _width(
