@@ -153,7 +153,7 @@ def rate(trials: Iterable[tuple[RatedReply, bool]]) -> Interval:
     sizes = np.bincount(owners)
     if len(sizes) == len(pairs):
         return Interval.wilson(sum(hits), len(pairs))
-    counts = np.stack([np.bincount(owners, weights=hits), sizes], axis=1)
+    counts = np.stack([np.bincount(owners, weights=hits), sizes], axis=1).astype(np.float64)
     totals = resampled_totals(counts, resamples=_RESAMPLES, seed=_SEED)
     shares = totals[:, 0] / totals[:, 1]
     return Interval.of_draws(float(shares[0]), shares[1:], len(sizes))
