@@ -5,7 +5,7 @@ fit_platt, CalibratorChoice                scores → probabilities
 ReliabilityDiagram                         how good probabilities are
 SelectiveCurve                             how well scores tell cases apart, risk against coverage
 PairedScores                               several scorers on the same cases, compared
-Interval, QuestionResamples, mcnemar …     intervals and paired tests
+Interval, mcnemar_p_value, …              intervals and paired tests
 fit_cascade_bands, fit_hidden_state_probe  parts of confidence estimators
 
 risk         policies whose risk is controlled

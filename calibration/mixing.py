@@ -40,7 +40,6 @@ class MixFit:
         cases: how many there are.
         units: how many independent ones.
         names: of the scorers, or of their runs where they have none.
-        sources: the runs.
     """
 
     rule: MixRule
@@ -51,7 +50,6 @@ class MixFit:
     cases: int
     units: int
     names: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
 
     @property
     def is_better(self) -> bool:

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from .statistics import Floats, Interval, Numbers, QuestionResamples, require_draws
+from .statistics import Floats, Interval, Numbers, numbered, require_draws, resampled
 
 # A product such as 0.29 · 100 falls short of the whole number that it means.
 ROUNDING = 1e-9
@@ -378,6 +378,7 @@ class PairedScores:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        require_draws(self.resamples)
         if self.positives.keys() != self.negatives.keys():
             raise ValueError("positives and negatives are of different scorers")
         sides = (self.positives, self.negatives)
@@ -392,7 +393,7 @@ class PairedScores:
     @property
     def count(self) -> int:
         """Number of clusters."""
-        return self._draws.count
+        return int(self._owners.max(initial=-1)) + 1
 
     def auroc(self, scorer: str) -> Interval:
         """Probability that a positive scores above a negative, with its 95 % interval."""
@@ -455,18 +456,14 @@ class PairedScores:
         return {}
 
     @cached_property
-    def _draws(self) -> QuestionResamples:
-        keys = list(dict.fromkeys([*self.clusters[0], *self.clusters[1]]))
-        return QuestionResamples(keys, resamples=self.resamples, seed=self.seed)
+    def _owners(self) -> NDArray[np.intp]:
+        return numbered([*self.clusters[0], *self.clusters[1]])
 
     def _weights(self) -> Iterator[tuple[Floats, Floats]]:
         """How often each positive and each negative is drawn, some draws at a time."""
-        columns = [
-            np.asarray([self._draws.position(owner) for owner in owners], dtype=np.intp)
-            for owners in self.clusters
-        ]
-        for part in self._draws.parts():
-            yield part[:, columns[0]], part[:, columns[1]]
+        positives, negatives = np.split(self._owners, [len(self.clusters[0])])
+        for part in resampled(self.count, self.resamples, self.seed):
+            yield part[:, positives], part[:, negatives]
 
 
 def _false_abstentions(

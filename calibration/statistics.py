@@ -526,50 +526,33 @@ def _same_length(numbers: Numbers, outcomes: Outcomes, name: str) -> tuple[Float
     return values, came_true
 
 
-class QuestionResamples:
-    """Bootstrap draws over questions, the same for every method that is measured with them.
+def resampled_totals(counts: Floats, *, resamples: int, seed: int) -> Floats:
+    """Sum counts over all questions, then over each bootstrap draw of questions.
 
     A question is drawn with all of its cases: they share its wording, so they are no
-    independent evidence. That all methods share the draws makes differences between
-    them paired.
+    independent evidence. All methods that are measured on the same questions, in the same
+    order, share the draws, which makes differences between them paired.
 
     Args:
-        questions: one key each; their order decides the draws.
+        counts: shape (questions, columns).
         resamples: number of draws, at least 1.
         seed: random seed.
+
+    Returns:
+        Shape (1 + resamples, columns): what was seen, then the draws.
     """
+    drawn = [part @ counts for part in resampled(len(counts), resamples, seed)]
+    return np.concatenate([counts.sum(axis=0)[None], *drawn])
 
-    def __init__(self, questions: Sequence[Hashable], *, resamples: int, seed: int) -> None:
-        self._position = {key: index for index, key in enumerate(questions)}
-        self._weights = _weights(len(self._position), resamples, seed)
 
-    @property
-    def count(self) -> int:
-        """Number of questions."""
-        return len(self._position)
+def resampled(count: int, resamples: int, seed: int) -> Iterator[Floats]:
+    """Yield how often each of `count` questions is drawn, a hundred draws at a time.
 
-    def position(self, question: Hashable) -> int:
-        """Return the row of the question in the counts that `totals` takes."""
-        return self._position[question]
-
-    def totals(self, counts: Floats) -> Floats:
-        """Sum the columns of each draw.
-
-        Args:
-            counts: shape (questions, columns).
-
-        Returns:
-            Shape (resamples, columns).
-        """
-        return np.concatenate([part @ counts for part in self.parts()])
-
-    def parts(self) -> Iterator[Floats]:
-        """Yield how often each question is drawn, a hundred draws at a time.
-
-        Each part has the shape (draws, questions).
-        """
-        for start in range(0, len(self._weights), _CHUNK):
-            yield self._weights[start : start + _CHUNK].astype(np.float64)
+    Each part has the shape (draws, questions).
+    """
+    weights = _weights(count, resamples, seed)
+    for start in range(0, len(weights), _CHUNK):
+        yield weights[start : start + _CHUNK].astype(np.float64)
 
 
 # A report has many intervals over the same questions.

@@ -21,8 +21,9 @@ from ...guard.artefacts import Guarantee, Histogram
 from ...guard.fingerprint import CascadeRule
 from ...guard.policy import IdentityCalibrator
 from .. import CalibrationRecord
+from ..statistics import errors_allowed
 from ._statement import say
-from .certificate import PointResult, binomial_p_values
+from .certificate import PointResult
 from .costs import threshold_for_share
 from .fit import (
     BandWidth,
@@ -34,7 +35,6 @@ from .fit import (
     with_relevance,
 )
 from .leak import (
-    LeftOut,
     certify_leak,
     fit_leak,
     fit_population,
@@ -83,9 +83,29 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
     asked = 0.0 if threshold is None else _asked(testing, threshold, reach)
     doubts = cascade.strict is not None
     band = CascadeBand(threshold, reach, fallback, learned_on, widths, asked, doubts)
-    fit = _at(testing, band, risk, settings, main, first)
+    shown, thresholds, binding, rule = (
+        band.applied(testing),
+        np.zeros(0),
+        settings.binding,
+        band.rule,
+    )
+    if rule is not None:
+        thresholds = np.asarray([rule.threshold])
+        strict = () if cascade.strict is None else (cascade.strict,)
+        scorer = rule.fingerprint(binding.scorer, cascade.costly, *strict)
+        binding = replace(binding, scorer=scorer, aggregator="joint")
+    bound_to_both = replace(settings, binding=binding)
+    shown = band.applied(testing)
+    fit, _ = fit_population(shown, risk, bound_to_both, level=main, thresholds=thresholds)
+    policy = fit.policy
+    if rule is not None and policy.guarantee is not None and policy.guarantee.certified:
+        more = {
+            "guarantee": _of_cascade(policy.guarantee, rule, first, testing, doubts),
+            "histograms": {**policy.histograms, **_asked_histograms(testing, rule)},
+        }
+        policy = policy.model_copy(update=more)
     # Whoever judges questions by thresholds from others moves the whole band.
-    return replace(fit, records=strictest)
+    return replace(fit, policy=policy, cascade=band, records=strictest)
 
 
 # -- the width, by cost ---------------------------------------------------------------
@@ -101,21 +121,14 @@ def _widths(
     """What each width of the band would cost; 0 is the cheap scorer alone, or its doubts alone."""
     scores = [record.relevance for record in learning if record.relevance is not None]
     passages = len({r.unit for r in testing if r.is_missing and r.relevance is not None})
-    leak = _certifiable(passages, risk.bound, level)
-    if not scores or leak is None:
+    # So many passages may fail in the test.
+    allowed = errors_allowed(passages, risk.bound, level)
+    if not scores or allowed is None:
         return ((0.0, 0.0, 1.0, 1.0 + cascade.abstention_cost / 2),)
     # The whole range and a little more, so that the widest band holds every score above it.
     width = (max(scores) - min(scores)) * 1.01
     widths = dict.fromkeys(share * width for share in _WIDTHS)
-    return tuple(_width(learning, reach, leak, cascade) for reach in widths)
-
-
-def _certifiable(passages: int, bound: float, level: float) -> float | None:
-    """The largest share of passages that may leak in the test; None: not even none of them."""
-    counts: Floats = np.arange(passages + 1, dtype=np.float64)
-    tails = binomial_p_values(counts, np.full(counts.shape, passages), bound)
-    passing = int(np.searchsorted(tails, level, side="right"))
-    return (passing - 1) / passages if passing and passages else None
+    return tuple(_width(learning, reach, allowed / passages, cascade) for reach in widths)
 
 
 def _width(
@@ -181,65 +194,35 @@ def _with_strictest(
 
 def _certified(
     records: Sequence[CalibrationRecord], risk: Leak, level: float
-) -> tuple[float | None, tuple[PointResult, LeftOut] | None]:
+) -> tuple[float | None, PointResult | None]:
     """The threshold that a test of the records' relevance chooses, and its evidence."""
     in_kb, left_out = raw_relevance(records)
-    thresholds = thresholds_between(left_out.scores, [*in_kb, *left_out.scores.tolist()])
+    thresholds = thresholds_between(left_out.scores, in_kb)
     certificate, raw = certify_leak(left_out, thresholds, IdentityCalibrator(), risk.target, level)
-    best = certificate.best
-    return raw, None if best is None else (best, left_out)
-
-
-def _at(
-    records: Sequence[CalibrationRecord],
-    band: CascadeBand,
-    risk: Leak,
-    settings: FitSettings,
-    level: float,
-    first: tuple[PointResult, LeftOut] | None,
-) -> Fit:
-    """The fit with the band at its place; where it has none, one that always abstains."""
-    cascade, rule = settings.binding.cascade, band.rule
-    assert cascade is not None
-    shown, thresholds, binding = band.applied(records), np.zeros(0), settings.binding
-    if rule is not None:
-        thresholds = np.asarray([rule.threshold])
-        strict = () if cascade.strict is None else (cascade.strict,)
-        scorer = rule.fingerprint(binding.scorer, cascade.costly, *strict)
-        binding = replace(binding, scorer=scorer, aggregator="joint")
-    bound_to_both = replace(settings, binding=binding)
-    fit, _ = fit_population(shown, risk, bound_to_both, level=level, thresholds=thresholds)
-    policy = fit.policy
-    if rule is not None and policy.guarantee is not None and policy.guarantee.certified:
-        more = {
-            "guarantee": _of_cascade(policy.guarantee, rule, first, band.doubts),
-            "histograms": {**policy.histograms, **_asked_histograms(records, rule)},
-        }
-        policy = policy.model_copy(update=more)
-    return replace(fit, policy=policy, cascade=band)
+    return raw, certificate.best
 
 
 def _of_cascade(
     guarantee: Guarantee,
     rule: CascadeRule,
-    first: tuple[PointResult, LeftOut] | None,
+    first: PointResult | None,
+    records: Sequence[CalibrationRecord],
     doubts: bool,
 ) -> Guarantee:
     """The guarantee, with what it says of two stages."""
     suffix, more = "_doubts" if doubts else "", dict[str, object]()
     failing = say("leak.cascade_abstains")
     if first is not None and rule.fallback is not None:
-        point, left_out = first
         failing = say(
             f"leak.cascade_cheap{suffix}",
             fallback=rule.fallback,
-            wrong=point.wrong,
+            wrong=first.wrong,
             n=guarantee.n,
         )
-        evidence = point.main.model_copy(update={"kind": "first_stage"})
+        evidence = first.main.model_copy(update={"kind": "first_stage"})
         more["risks"] = (*guarantee.risks, evidence)
         if guarantee.passages or guarantee.unanswerable_topics:
-            more["first_stage_passages"] = left_out.counts(rule.fallback)
+            more["first_stage_passages"] = raw_relevance(records)[1].counts(rule.fallback)
     more["statement"] = say(
         f"leak.cascade{suffix}",
         statement=guarantee.statement,

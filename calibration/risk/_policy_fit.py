@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ...guard.artefacts import Guarantee
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
@@ -33,12 +35,15 @@ from ._statement import (
     uncertified_statement,
 )
 from .certificate import (
+    ROUTE_CODES,
     Certificate,
     Evidence,
     Groups,
     bound_on_mean,
     certify,
     evidence_of,
+    groups_at,
+    let_through_wrongly,
 )
 from .costs import fit_by_costs
 from .fit import ALL_ROUTES, Fit, FitSettings, PolicyBinding, policy_at
@@ -238,14 +243,16 @@ def _fit_coverage(
     strict for their coverage (at δ/2), and the risk of each is bounded by Clopper and
     Pearson (at δ/2, shared among them).
     """
-    selective = (RiskTarget("selective", 0.5),)
-    forecasts, units = _learned(records, selective, settings)
+    forecasts, units = _learned(records, (RiskTarget("selective", 0.5),), settings)
     path = _candidates(forecasts, risk.share)
     evidence = Evidence.of(units, settings.conflict_between)
     certificate = certify(evidence, path, (risk.target,), delta=settings.level / 2)
     shown = certificate.best or certificate.points[-1]
-    [wrong] = certify(evidence, [shown.point], selective, delta=settings.level).points
-    by_group = wrong.main.groups
+    by_group: Groups = ()
+    if evidence.groups is not None:
+        codes = evidence.route_codes([shown.point])
+        wrong = let_through_wrongly(evidence, codes).astype(np.float64)
+        [by_group] = groups_at(evidence.groups, codes != ROUTE_CODES.index(Route.ABSTAIN), wrong)
     errors, n = shown.wrong, shown.let_through
     bound = _upper_bound(errors, n, by_group, settings.level / (2 * len(certificate.points)))
     p_value = binomial_p_value(errors, n, bound)

@@ -198,6 +198,6 @@ def threshold_for_share(records: Sequence[CalibrationRecord], share: float) -> f
         return None
     left_out = LeftOut.of(measured)
     in_kb = [r.relevance for r in records if r.is_answerable and r.relevance is not None]
-    thresholds = thresholds_between(left_out.scores, [*in_kb, *left_out.scores.tolist()])
+    thresholds = thresholds_between(left_out.scores, in_kb)
     allowed = np.flatnonzero(left_out.passing(thresholds) <= share + _ROUNDING)
     return float(thresholds[allowed[-1]]) if len(allowed) else None

@@ -112,7 +112,7 @@ def fit_population(
     """
     in_kb, missing = raw_relevance(records)
     if thresholds is None:
-        thresholds = thresholds_between(missing.scores, [*in_kb, *missing.scores.tolist()])
+        thresholds = thresholds_between(missing.scores, in_kb)
     calibrator, level = fit_platt(in_kb, missing.scores.tolist()), level or settings.level
     certificate, raw = certify_leak(missing, thresholds, calibrator, risk.target, level)
     if raw is not None:

@@ -11,7 +11,7 @@ from ...guard.artefacts import SupportPolicy
 from ...guard.errors import InputError
 from ...guard.fingerprint import Fingerprint
 from ..statistics import numbered, questions_needed
-from .certificate import counted_groups, fixed_sequence, group_counts
+from .certificate import counted_groups, fixed_sequence, groups_at
 
 _MOST_POINTS = 40
 
@@ -52,14 +52,13 @@ def fit_support(
         raise InputError("there are no replies, or a support is not in [0, 1]", where="supports")
     if not (0.0 < risk < 1.0 and 0.0 < delta < 1.0):
         raise InputError("must be in (0, 1)", where="risk and delta")
-    owner, points = numbered(questions), []
     # From the strictest on.
     levels = np.quantile(values, np.linspace(1.0, 0.0, _MOST_POINTS), method="nearest")
-    for level in np.unique(levels)[::-1].tolist():
-        delivered = values >= level
-        sizes = np.bincount(owner, weights=delivered).astype(np.int64)
-        parts = np.bincount(owner, weights=delivered & wrong).astype(np.int64)
-        points.append((level, group_counts(sizes, parts)))
+    levels = np.unique(levels)[::-1]
+    passing = values >= levels[:, None]
+    losses = np.broadcast_to(wrong.astype(np.float64), passing.shape)
+    by_group = groups_at(numbered(questions), passing, losses)
+    points = zip(levels.tolist(), by_group, strict=True)
     # With fewer, nothing could be certified, however few replies are unsupported.
     needed = questions_needed(risk, delta)
     tested = [point for point in points if counted_groups(point[1]) >= needed]

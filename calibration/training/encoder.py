@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...guard.engine.causal_model import choose_device, load_causal
 from ...guard.engine.embedded import save_embedded
 from ...guard.engine.model_folder import quiet_loading
-from ...guard.errors import DeviceError, optional_import
+from ...guard.errors import optional_import
 from ...guard.files import file_sha256, read_json, write_json
 
 if TYPE_CHECKING:
@@ -73,49 +72,6 @@ def finished_training(folder: Path, identity: Mapping[str, Any]) -> dict[str, An
     same = found.get("identity") == json.loads(json.dumps(identity))
     whole = found.get("adapter_sha256") == file_sha256(folder / _WEIGHTS_FILE)
     return found if same and whole else None
-
-
-def training_device(asked: str) -> Any:
-    """The torch device to train on.
-
-    Raises:
-        DeviceError: it is not there.
-    """
-    device = choose_device(asked)
-    if device.type not in {"cpu", "cuda"}:
-        raise DeviceError(f"cannot train on {asked!r} — use 'auto', 'cpu' or 'cuda'")
-    return device
-
-
-def trainable_model(
-    folder: Path, device: Any, *, dtype: str, rank: int, alpha: int
-) -> tuple[Any, Any]:
-    """Load a base model, put a fresh LoRA adapter on it, and return it with its tokenizer.
-
-    Only the adapter is trained, in float32; the frozen weights have the precision of
-    `dtype`. Random numbers come from torch.
-
-    Raises:
-        ModelFolderError: the folder cannot be read as a causal LM with a tokenizer.
-        DeviceError: the model does not fit on the device.
-    """
-    torch, peft = optional_import("torch"), optional_import("peft")
-    wide = device.type == "cpu" or not torch.cuda.is_bf16_supported()
-    named = ("float32" if wide else "bfloat16") if dtype == "auto" else dtype
-    model, tokenizer = load_causal(folder, getattr(torch, named), device)
-    config = peft.LoraConfig(
-        task_type="CAUSAL_LM",
-        r=rank,
-        lora_alpha=alpha,
-        target_modules="all-linear",
-    )
-    with warnings.catch_warnings():
-        # peft sets `fan_in_fan_out` itself where a model's layers are the other way round.
-        warnings.simplefilter("ignore", UserWarning)
-        warnings.simplefilter("ignore", FutureWarning)  # between the libraries
-        grown = peft.get_peft_model(model, config)
-    # Dropout stays off: a few epochs of a small adapter need none.
-    return grown.eval(), tokenizer
 
 
 LORA_TARGETS = ("query", "key", "value", "dense")

@@ -12,6 +12,7 @@ import inspect
 import json
 import math
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +22,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from ...guard.engine.causal_model import context_window, end_ids, require_causal, weights_sha256
+from ...guard.engine.causal_model import (
+    choose_device,
+    context_window,
+    end_ids,
+    load_causal,
+    require_causal,
+    weights_sha256,
+)
 from ...guard.engine.prompt_encoder import PromptEncoder
 from ...guard.errors import DeviceError, InputError, KnowgateError, optional_import
 from ...guard.files import new_folder, require_new_folder, write_json
@@ -30,8 +38,6 @@ from .encoder import (
     SCHEMA,
     TRAINING_FILE,
     finished_training,
-    trainable_model,
-    training_device,
     write_adapter,
 )
 
@@ -94,18 +100,15 @@ class ScenarioTrainingSettings(CheckedSettings):
         return steps if self.most_steps is None else min(steps, self.most_steps)
 
     @classmethod
-    def for_embedded(cls) -> ScenarioTrainingSettings:
+    def for_embedded(cls, *, preferences: bool = False) -> ScenarioTrainingSettings:
         """Settings for the embedded model of a million parameters.
 
         The rate was chosen on facts held out of the training half, where 5e-3 does worse and
-        7e-4 as well; two epochs were chosen for their cost.
+        7e-4 as well; two epochs were chosen for their cost. `preferences`, examples with a
+        rejected reply, need fewer and smaller steps.
         """
-        return cls(rank=16, alpha=32, learning_rate=2e-3, epochs=2, device="cpu")
-
-    @classmethod
-    def for_embedded_preferences(cls) -> ScenarioTrainingSettings:
-        """The same for examples with a rejected reply, which need fewer and smaller steps."""
-        return cls(rank=16, alpha=32, learning_rate=1e-3, epochs=1, device="cpu")
+        rate, epochs = (1e-3, 1) if preferences else (2e-3, 2)
+        return cls(rank=16, alpha=32, learning_rate=rate, epochs=epochs, device="cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +195,7 @@ def check_training(out: str | Path, settings: ScenarioTrainingSettings) -> None:
         InputError: `out` is there and not an empty folder.
         DeviceError: the device is not there.
     """
-    training_device(settings.device)
+    _training_device(settings.device)
     require_new_folder(out)
 
 
@@ -235,7 +238,7 @@ def train_scenarios(
             where="examples",
             hint="train on one kind at a time" if kinds else "give at least one",
         )
-    device = training_device(chosen.device)
+    device = _training_device(chosen.device)
     identity: dict[str, Any] = {
         "objective": "supervised" if kinds == {True} else "preference",
         "examples_sha256": examples_sha256(examples),
@@ -250,13 +253,7 @@ def train_scenarios(
         torch = optional_import("torch")
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
-            model, tokenizer = trainable_model(
-                Path(model_path),
-                device,
-                dtype=chosen.dtype,
-                rank=chosen.rank,
-                alpha=chosen.alpha,
-            )
+            model, tokenizer = _trainable_model(Path(model_path), device, chosen)
             rows = _encode(model, tokenizer, examples, chosen)
             started = time.monotonic()
             stored = {
@@ -330,6 +327,51 @@ def shuffled_batches(lengths: Sequence[int], size: int, seed: str) -> list[list[
         batches += [window[at : at + size] for at in range(0, len(window), size)]
     rng.shuffle(batches)
     return batches
+
+
+def _training_device(asked: str) -> Any:
+    """The torch device to train on.
+
+    Raises:
+        DeviceError: it is not there.
+    """
+    device = choose_device(asked)
+    if device.type not in {"cpu", "cuda"}:
+        raise DeviceError(f"cannot train on {asked!r} — use 'auto', 'cpu' or 'cuda'")
+    return device
+
+
+def _trainable_model(
+    folder: Path, device: Any, settings: ScenarioTrainingSettings
+) -> tuple[Any, Any]:
+    """Load a base model, put a fresh LoRA adapter on it, and return it with its tokenizer.
+
+    Only the adapter is trained, in float32; the frozen weights have the precision of
+    `settings.dtype`. Random numbers come from torch.
+
+    Raises:
+        ModelFolderError: the folder cannot be read as a causal LM with a tokenizer.
+        DeviceError: the model does not fit on the device.
+    """
+    torch, peft = optional_import("torch"), optional_import("peft")
+    wide = device.type == "cpu" or not torch.cuda.is_bf16_supported()
+    named = settings.dtype
+    if named == "auto":
+        named = "float32" if wide else "bfloat16"
+    model, tokenizer = load_causal(folder, getattr(torch, named), device)
+    config = peft.LoraConfig(
+        task_type="CAUSAL_LM",
+        r=settings.rank,
+        lora_alpha=settings.alpha,
+        target_modules="all-linear",
+    )
+    with warnings.catch_warnings():
+        # peft sets `fan_in_fan_out` itself where a model's layers are the other way round.
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", FutureWarning)  # between the libraries
+        grown = peft.get_peft_model(model, config)
+    # Dropout stays off: a few epochs of a small adapter need none.
+    return grown.eval(), tokenizer
 
 
 def _encode(

@@ -108,10 +108,9 @@ def tune(
     names = ", ".join(one.value for one in TrainedMethod)
     method, model = required(method, "--method", f"name one of: {names}"), model or EMBEDDED
     settings = ScenarioTrainingSettings()
-    if model == EMBEDDED and method is TrainedMethod.DPO:
-        settings = ScenarioTrainingSettings.for_embedded_preferences()
-    elif model == EMBEDDED:
-        settings = ScenarioTrainingSettings.for_embedded()
+    if model == EMBEDDED:
+        preferences = method is TrainedMethod.DPO
+        settings = ScenarioTrainingSettings.for_embedded(preferences=preferences)
     settings = replace(settings, **training.model_dump(exclude_none=True))
     # Before anything that takes long.
     check_training(out_dir, settings)

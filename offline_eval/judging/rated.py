@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...calibration import Interval
-from ...calibration.statistics import QuestionResamples
+from ...calibration.statistics import numbered, resampled_totals
 from ...guard.reply_check import DEFAULT_THRESHOLD
 from ...guard.signals.support import SupportCheck
 from ..run import RepliesRun
@@ -149,15 +149,14 @@ def rate(trials: Iterable[tuple[RatedReply, bool]]) -> Interval:
     answered the same question, a bootstrap that draws whole questions.
     """
     pairs = [(reply.case.question_id, hit) for reply, hit in trials]
-    hits, names = sum(hit for _, hit in pairs), list(dict.fromkeys(name for name, _ in pairs))
-    if len(names) == len(pairs):
-        return Interval.wilson(hits, len(pairs))
-    resamples = QuestionResamples(names, resamples=_RESAMPLES, seed=_SEED)
-    counts = np.zeros((len(names), 2))
-    for name, hit in pairs:
-        counts[resamples.position(name)] += (float(hit), 1.0)
-    totals = resamples.totals(counts)
-    return Interval.of_draws(hits / len(pairs), totals[:, 0] / totals[:, 1], len(names))
+    hits, owners = [hit for _, hit in pairs], numbered(name for name, _ in pairs)
+    sizes = np.bincount(owners)
+    if len(sizes) == len(pairs):
+        return Interval.wilson(sum(hits), len(pairs))
+    counts = np.stack([np.bincount(owners, weights=hits), sizes], axis=1).astype(np.float64)
+    totals = resampled_totals(counts, resamples=_RESAMPLES, seed=_SEED)
+    shares = totals[:, 0] / totals[:, 1]
+    return Interval.of_draws(float(shares[0]), shares[1:], len(sizes))
 
 
 # With fewer labels a corrected rate of one system says nothing.

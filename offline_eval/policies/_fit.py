@@ -25,7 +25,7 @@ from ...calibration.risk.risks import LEARN_CALIBRATORS, Risk, learning_share
 from ...guard.artefacts import Guarantee
 from ...guard.decision import Route
 from ...guard.errors import InputError
-from ...guard.policy import IdentityCalibrator, Policy
+from ...guard.policy import Policy
 from ._advice import advice_for, cautions, limits
 from ._attempts import Asked, next_attempt
 from ._attempts import counted as as_counted
@@ -155,10 +155,7 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
     choices = choose_calibrators(learn, seed=seed)
     routes = _possible_routes(measured, asked.allowed_routes)
     # The identity for a signal that was never measured.
-    calibrators = {
-        f"{name}_calibrator": choices[name].calibrator if name in choices else IdentityCalibrator()
-        for name in SIGNALS
-    }
+    calibrators = {f"{name}_calibrator": one.calibrator for name, one in choices.items()}
     estimator = measured.estimator if "confidence" in choices else None
     binding = _binding(measured, estimator=estimator, **calibrators)
     records, path = _calibrated(certify, binding), None

@@ -61,7 +61,6 @@ def mixed(sets: Sequence[CalibrationSet], missing: Missing | None) -> Calibratio
             where=first.source,
             hint="measure more questions",
         ) from None
-    names, sources = tuple(map(_named, sets)), tuple(one.source for one in sets)
     # The questions of the test, by the mix or by its best scorer alone.
     taken = sets[0] if fit.is_better else sets[fit.best]
     alone = {_key(record): record.relevance for record in taken.records}
@@ -81,12 +80,13 @@ def mixed(sets: Sequence[CalibrationSet], missing: Missing | None) -> Calibratio
         taken,
         records=tuple(records),
         source=first.source,
+        others=tuple(one.source for one in sets[1:]),
         scorer=scorer,
         aggregator=aggregator,
         tuned_on=tuned_together(sets),
         reviews={q: v for q, v in (first.reviews or {}).items() if q in asked},
         makers={q: v for q, v in first.makers.items() if q in asked},
-        mix=replace(fit, names=names, sources=sources),
+        mix=replace(fit, names=tuple(map(_named, sets))),
     )
 
 

@@ -56,8 +56,7 @@ class CalibrationSet:
         leaves_out: each question has a record `in_kb` and a record `left_out`, as `Leak` needs.
         contents: by question and case, a hash of the question and of the passages that were
             judged; empty where they are not known.
-        judge_source: file or folder that the verdicts come from; None where it is `source`, or
-            where there are none.
+        others: further files or folders that they rest on: of a judge's verdicts, of a mix.
         missing: which of the records must not pass; None where nobody has chosen yet.
         beside: records that must not pass either and that the promise is not about.
         makers: of each question that a program made, its `QuestionRecord.made_by`.
@@ -83,7 +82,7 @@ class CalibrationSet:
     kept_sets: tuple[tuple[tuple[float, ...], tuple[int, ...]], ...] = ()
     cascade: Cascade | None = None
     contents: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    judge_source: str | None = None
+    others: tuple[str, ...] = ()
     missing: Missing | None = None
     beside: tuple[CalibrationRecord, ...] = ()
     makers: Mapping[str, str] = field(default_factory=dict)
@@ -134,9 +133,7 @@ class CalibrationSet:
     @property
     def sources(self) -> tuple[str, ...]:
         """All files or folders that the records come from."""
-        if self.mix is not None:
-            return self.mix.sources
-        return (self.source,) if self.judge_source is None else (self.source, self.judge_source)
+        return (self.source, *self.others)
 
     @property
     def name(self) -> str:
@@ -223,7 +220,7 @@ class CalibrationSet:
             records=tuple(records),
             cascade=Cascade(costly=judged.scorer, strict=None if read is None else read.scorer),
             tuned_on=tuned_together((self, judged)),
-            judge_source=judged.source,
+            others=(*self.others, judged.source),
         )
 
     def require_same_cases(self, judged: CalibrationSet) -> dict[tuple[str, str], float | None]:

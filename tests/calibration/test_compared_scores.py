@@ -10,7 +10,7 @@ import pytest
 from knowgate.calibration import Interval, SelectiveCurve
 from knowgate.calibration.mixing import MixedCase, fit_mix
 from knowgate.calibration.selective_metrics import PairedScores
-from knowgate.calibration.statistics import holm_adjusted, mcnemar_p_value
+from knowgate.calibration.statistics import holm_adjusted, mcnemar_p_value, resampled
 from tests.support.results import within
 
 NUMBERS = np.random.default_rng(3).normal(size=(400, 4))
@@ -100,7 +100,7 @@ def test_each_draw_is_the_measure_on_the_drawn_cases() -> None:
     good, bad = rng.normal(1, 1, 9).round(1).tolist(), rng.normal(0, 1, 7).round(1).tolist()
     owners = [0, 0, 1, 2, 2, 3, 4, 4, 4], [0, 1, 1, 2, 3, 4, 4]
     found = PairedScores({"a": good}, {"a": bad}, owners, resamples=50)
-    (parts,) = list(found._draws.parts())
+    (parts,) = resampled(5, 50, 0)
     for weights, auroc, lost in zip(
         parts, found._measured("a")[1], found._measured("a", 0.3)[1], strict=True
     ):

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....calibration import Interval
-from ....calibration.statistics import QuestionResamples
+from ....calibration.statistics import resampled_totals
 from ....guard.errors import InputError
 from ...data.graph.items import QuestionType, UaqItem
 from ...data.graph.layout import UaqData
@@ -142,8 +142,7 @@ def _bootstrapped(
     if not rows:
         return Interval(), Interval()
     counts = np.array(list(rows.values()))
-    drawn = QuestionResamples(range(len(counts)), resamples=_RESAMPLES, seed=0).totals(counts)
-    sums = np.vstack([counts.sum(axis=0), drawn])
+    sums = resampled_totals(counts, resamples=_RESAMPLES, seed=0)
     with np.errstate(all="ignore"):
         ua, ab, kpr = (sums[:, at] / sums[:, at + 1] for at in (0, 2, 4))
         krr = np.where(kpr > 0, 1 / (1 + np.exp(-(ua - ab) / kpr)), np.nan)

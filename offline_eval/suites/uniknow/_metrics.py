@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ....calibration import Interval
-from ....calibration.statistics import QuestionResamples
+from ....calibration.statistics import resampled_totals
 from ....guard.decision import Scenario
 from ....guard.errors import InputError
 from ....guard.matching import normalise_answer
@@ -96,9 +96,14 @@ def outcome_of(row: UniKnowRow, context: str | None = None) -> Outcome:
     return Outcome.OTHER if row.knowledge is Knowledge.UNKNOWN else Outcome.PARAMETRIC
 
 
-def question_keys(rows: Sequence[UniKnowRow]) -> list[QuestionKey]:
-    """Return the questions of all rows, sorted, so that the order of the rows does not matter."""
-    return sorted({row.question_key for row in rows})
+# Where the counts of each question stand, and how many draws are made over questions.
+Draws = tuple[Mapping[QuestionKey, int], int]
+
+
+def draws_over(rows: Sequence[UniKnowRow], resamples: int) -> Draws:
+    """Say how questions are drawn: sorted, so that the order of the rows does not matter."""
+    keys = sorted({row.question_key for row in rows})
+    return {key: place for place, key in enumerate(keys)}, resamples
 
 
 def measured(rows: Sequence[UniKnowRow]) -> list[UniKnowRow]:
@@ -132,8 +137,8 @@ class Shares:
 
     Args:
         rows: those with errors count in none; the questions of the others must be among those of
-            `resamples`.
-        resamples: draws over questions.
+            `draws`.
+        draws: over questions.
         contexts: text of the context by case id without the method.
 
     Attributes:
@@ -146,14 +151,15 @@ class Shares:
     def __init__(
         self,
         rows: Sequence[UniKnowRow],
-        resamples: QuestionResamples,
+        draws: Draws,
         contexts: Mapping[str, str] | None = None,
     ) -> None:
-        counts = np.zeros((resamples.count, 1 + len(_COUNTED)))
+        places, resamples = draws
+        counts = np.zeros((len(places), 1 + len(_COUNTED)))
         for row in measured(rows):
             held = _counted(row, (contexts or {}).get(row.case_key))
-            counts[resamples.position(row.question_key)] += held
-        totals = np.vstack([counts.sum(axis=0), resamples.totals(counts)])
+            counts[places[row.question_key]] += held
+        totals = resampled_totals(counts, resamples=resamples, seed=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = totals[:, 1:] / totals[:, :1]
         found = self.sampled = dict(zip(map(str, _COUNTED), shares.T, strict=True))
@@ -187,29 +193,29 @@ of the four, undefined if one of them is empty; and `including_agreement`."""
 
 def method_shares(
     rows: Sequence[UniKnowRow],
-    resamples: QuestionResamples,
+    draws: Draws,
     contexts: Mapping[str, str] | None = None,
 ) -> MethodShares:
     """Compute all shares of one method, over the paper's four kinds of contexts.
 
     Args:
         rows: of the method; those with an error count in none.
-        resamples: draws over questions.
+        draws: over questions.
         contexts: text of the context by case id without the method.
     """
     usual = [row for row in rows if row.context_kind in PAPER_KINDS]
     by_scenario = grouped(usual, lambda row: row.scenario)
     found = {
-        str(scenario): Shares(by_scenario.get(scenario, []), resamples, contexts)
+        str(scenario): Shares(by_scenario.get(scenario, []), draws, contexts)
         for scenario in (*SCORED_SCENARIOS, Scenario.AGREEMENT)
     }
     four = [found[scenario] for scenario in SCORED_SCENARIOS]
     scored = [row for row in usual if row.scenario != Scenario.AGREEMENT]
-    mean = found[ALL] = Shares(scored, resamples, contexts)
+    mean = found[ALL] = Shares(scored, draws, contexts)
     mean.sampled["em"] = np.mean([one.sampled["em"] for one in four], axis=0)
     # Of the four, the one with the fewest questions bounds what their mean rests on.
     mean.em_questions = min(one.questions for one in four)
-    found["including_agreement"] = Shares(usual, resamples, contexts)
+    found["including_agreement"] = Shares(usual, draws, contexts)
     return found
 
 
@@ -250,9 +256,9 @@ def uniknow_metrics(
     Returns:
         By method, in the order in which methods first appear.
     """
-    resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=0)
+    draws = draws_over(rows, bootstrap)
     return {
-        method: method_shares(own, resamples, contexts)
+        method: method_shares(own, draws, contexts)
         for method, own in grouped(rows, lambda row: row.method).items()
     }
 
@@ -271,13 +277,13 @@ def beyond_rates(rows: Sequence[UniKnowRow], *, bootstrap: int = _DRAWS) -> Beyo
         rows: of a run, in any order.
         bootstrap: number of draws over questions.
     """
-    resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=0)
+    draws = draws_over(rows, bootstrap)
     found: BeyondRates = {}
     for kind in BEYOND_KINDS:
         of_kind = (row for row in rows if row.context_kind is kind)
         for name, own in grouped(of_kind, lambda row: row.method).items():
-            shares = Shares(own, resamples)
-            settled = Shares([row for row in own if row.scenario is not None], resamples)
+            shares = Shares(own, draws)
+            settled = Shares([row for row in own if row.scenario is not None], draws)
             found.setdefault(kind, {})[name] = {
                 "right": shares["acc"],
                 "abstained": shares["abstained"],
@@ -311,8 +317,8 @@ def paired_difference(
     ]
     shared = sorted(sides[0].keys() & sides[1].keys())
     own = [[side[key] for key in shared] for side in sides]
-    resamples = QuestionResamples(question_keys(own[0]), resamples=_DRAWS, seed=0)
-    ours, theirs = (method_shares(some, resamples) for some in own)
+    draws = draws_over(own[0], _DRAWS)
+    ours, theirs = (method_shares(some, draws) for some in own)
     found = {name: ours[ALL].minus(theirs[ALL], name) for name in _OVERALL}
     for scenario in (*SCORED_SCENARIOS, ALL):
         found[f"em_{scenario}"] = ours[scenario].minus(theirs[scenario], "em")

@@ -170,8 +170,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
         usual = ScenarioTrainingSettings()
         if isinstance(lm := self._lm, HuggingFaceLM):
             if Path(lm.name) == microworld_model_path():
-                preferences = name == TrainedMethod.DPO
-                usual = usual.for_embedded_preferences() if preferences else usual.for_embedded()
+                usual = usual.for_embedded(preferences=name == TrainedMethod.DPO)
             else:
                 # Trained as it is asked.
                 given["chat_template"] = lm.uses_chat_template
