@@ -96,9 +96,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
 
     def load(self, settings: MeasureSettings, choice: ModelChoice) -> Sequence[System]:
         """Load what measures, and what retrieves."""
-        if settings.served:
-            return (Instruments.served(settings),)
-        return (_loaded(settings),)
+        return (Instruments.served(settings) if settings.served else _loaded(settings),)
 
     def begin(
         self,
