@@ -156,7 +156,7 @@ def cost_table(prepared: Prepared) -> Overview:
     lines = []
     for name, one in found.items():
         most, (replies, *numbers) = "≤ " if name in guarded else "", one.values()
-        lines.append((name, str(replies), *(f"{most}{number}" for number in numbers)))
+        lines.append((name, replies, *(f"{most}{number}" for number in numbers)))
     total = {name: sum(one[name] for one in found.values()) for name in COUNTED}
     columns = ("system", "replies", "calls", "tokens in", "tokens out")
     notes = WORDS.paragraphs("estimate", total, guarded, settings, prepared.systems.asks_models)
