@@ -109,9 +109,9 @@ def aligned(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[
         yield "  ".join(cells).rstrip()
 
 
-def print_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+def print_table(columns: Sequence[str], lines: Sequence[Sequence[object]]) -> None:
     """Print a table whose cells are never cut: a narrow terminal wraps its lines."""
-    for line in aligned(columns, lines):
+    for line in aligned(columns, [[*map(str, cells)] for cells in lines]):
         out.print(line)
 
 

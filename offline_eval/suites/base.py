@@ -400,8 +400,7 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
     ) -> Overview:
         """Count what would be asked; by default the cases of each system."""
         counts = {one.name: sum(self.applies(case, one) for case in cases) for one in systems}
-        lines = tuple((name, str(number)) for name, number in counts.items())
-        return Overview(("system", "cases"), lines, values={"cases": counts})
+        return Overview(("system", "cases"), tuple(counts.items()), values={"cases": counts})
 
     def ending(self, result: RunResult) -> Overview:
         """Return what the command says of a run that it finished; by default nothing."""

@@ -216,7 +216,7 @@ class Overview:
     """
 
     columns: tuple[str, ...] = ()
-    lines: tuple[tuple[str, ...], ...] = ()
+    lines: tuple[tuple[object, ...], ...] = ()
     notes: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     failed: int = 0

@@ -308,9 +308,9 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictRun]):
                 any(answer.implausible for answer in item.answers) for item in items
             ),
         }
-        lines = tuple((name, str(number)) for name, number in counts.items())
         notes = tuple(f"note: {quirk}" for quirk in self._data.quirks)
-        return Overview(("what the data hold", "number"), lines, notes, {"counts": counts})
+        columns = "what the data hold", "number"
+        return Overview(columns, tuple(counts.items()), notes, {"counts": counts})
 
     def check(self, run: SuiteRun[ConflictRow]) -> None:
         """Check that every row belongs to a question and a system of the run."""

@@ -96,9 +96,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
 
     def load(self, settings: MeasureSettings, choice: ModelChoice) -> Sequence[System]:
         """Load what measures, and what retrieves."""
-        if settings.served:
-            return (Instruments.served(settings),)
-        return (_loaded(settings),)
+        return (Instruments.served(settings) if settings.served else _loaded(settings),)
 
     def begin(
         self,
@@ -200,9 +198,9 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         seconds = totals.seconds / totals.stored if totals.stored else 0.0
         values: dict[str, Any] = {"cases": kinds, **counts, "seconds_per_case": seconds}
         lines = (
-            *((f"cases, {kind}", str(number)) for kind, number in kinds.items()),
-            *((name.replace("_", " "), str(number)) for name, number in counts.items()),
-            ("failed", str(failed)),
+            *((f"cases, {kind}", number) for kind, number in kinds.items()),
+            *((name.replace("_", " "), number) for name, number in counts.items()),
+            ("failed", failed),
             ("time per case", f"{seconds:.3f} s"),
         )
         notes = WORDS.paragraphs("unmatched", len(run.unmatched))

@@ -48,26 +48,17 @@ class Prepared:
     synthetic: Mapping[str, Sequence[Question]] = field(default_factory=dict)
 
     @cached_property
-    def cases(self) -> dict[str, list[Case]]:
-        """Cases of the systems that are asked now, by knowledge base."""
-        if not self.systems.live:
-            return {}
-        kinds = self.settings.cases
-        kept = [kind for kind in kinds if kind is not CaseKind.SYNTHETIC]
-        found = {}
-        for base in self.bases:
-            made_up = self.synthetic.get(base.name, ()) if CaseKind.SYNTHETIC in kinds else ()
-            passages = base.knowledge_base.passage_of
-            found[base.name] = [
-                *(Case.of(q, kind, passages[q.question_id]) for q in base.asked for kind in kept),
-                *(Case.of(one, CaseKind.SYNTHETIC) for one in made_up),
-            ]
-        return found
-
-    @cached_property
     def items(self) -> tuple[Asked, ...]:
-        """All replies of the run."""
-        return (*self.systems.items(self.cases), *self.replay.items)
+        """All replies of the run, those of systems that are asked now first."""
+        kinds = [kind for kind in self.settings.cases if kind is not CaseKind.SYNTHETIC]
+        cases = {}
+        for base in self.bases if self.systems.live else ():
+            passages = base.knowledge_base.passage_of
+            cases[base.name] = [
+                *(Case.of(q, kind, passages[q.question_id]) for q in base.asked for kind in kinds),
+                *(Case.of(one, CaseKind.SYNTHETIC) for one in self.synthetic.get(base.name, ())),
+            ]
+        return (*self.systems.items(cases), *self.replay.items)
 
     @property
     def tested(self) -> tuple[ReplySystem, ...]:
@@ -166,7 +157,7 @@ def cost_table(prepared: Prepared) -> Overview:
     lines = []
     for name, one in found.items():
         most, (replies, *numbers) = "≤ " if name in guarded else "", one.values()
-        lines.append((name, str(replies), *(f"{most}{number}" for number in numbers)))
+        lines.append((name, replies, *(f"{most}{number}" for number in numbers)))
     total = {name: sum(one[name] for one in found.values()) for name in COUNTED}
     columns = ("system", "replies", "calls", "tokens in", "tokens out")
     notes = WORDS.paragraphs("estimate", total, guarded, settings, prepared.systems.asks_models)

@@ -394,19 +394,6 @@ def scorers_document(found: ScorerComparison) -> Document:
         f"{first} − {second}": {"auroc": auroc, "false_abstention": lost}
         for first, second, auroc, lost in found.differences
     }
-    return Document(
-        name="compare-scorers",
-        title="Scorers compared",
-        subtitle=_WORDS.text("subtitle", found),
-        headline=(found.choice.reason,),
-        warnings=_WORDS.paragraphs("warnings", found),
-        sections=Page(_WORDS).sections("sections", found, _table(found), pairs),
-        values=found.to_dict(),
-    )
-
-
-def _table(found: ScorerComparison) -> Table:
-    lines = {one.name: one for one in found.scorers}
     columns = (
         ("AUROC", "auroc", "decimal", 1),
         (f"false abstention at {percent(found.risk, exact=True)} leak", "false_abstention", "", -1),
@@ -414,7 +401,16 @@ def _table(found: ScorerComparison) -> Table:
         ("ms per question", "milliseconds", ".3g"),
         ("calls per question", "calls_per_question", ".3g"),
     )
-    table = Table.of_lines("scorer", lines, columns)
+    table = Table.of_lines("scorer", {one.name: one for one in found.scorers}, columns)
     chosen = found.choice.take
     marked = (replace(one, mark="chosen" if one.name == chosen else "") for one in table.lines)
-    return replace(table, lines=tuple(marked))
+    table = replace(table, lines=tuple(marked))
+    return Document(
+        name="compare-scorers",
+        title="Scorers compared",
+        subtitle=_WORDS.text("subtitle", found),
+        headline=(found.choice.reason,),
+        warnings=_WORDS.paragraphs("warnings", found),
+        sections=Page(_WORDS).sections("sections", found, table, pairs),
+        values=found.to_dict(),
+    )

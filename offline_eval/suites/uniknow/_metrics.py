@@ -392,9 +392,7 @@ class UniKnowRun:
         path = run.folder / POLICY
         self.policy = Policy.load(path, links=False) if path.exists() else None
         self.signals = [one for one in run[SIGNALS].rows() if one.part == "evaluation"]
-        self._count(sorted(self.rows, key=lambda row: _rank(row.method)))
-
-    def _count(self, rows: Sequence[UniKnowRow]) -> None:
+        rows = sorted(self.rows, key=lambda row: _rank(row.method))
         known = {row.question_key: row.knowledge for row in rows}
         sides = Counter(known.values())
         self.asked, self.questions = Counter(row.method for row in rows), len(known)

@@ -374,8 +374,8 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
             f"{len(cases)} questions, each asked up to {settings.samples} times without a context; "
             "up to a quarter of them is for training, and some contexts cannot be built."
         )
-        lines = tuple((name, str(number)) for name, number in counts.items())
-        return Overview(("method", "cases at most"), lines, (note,), {"cases": counts})
+        columns = "method", "cases at most"
+        return Overview(columns, tuple(counts.items()), (note,), {"cases": counts})
 
     def score(self, run: SuiteRun[UniKnowRow]) -> UniKnowRun:
         """Compute the metrics of every method."""
