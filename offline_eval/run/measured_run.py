@@ -22,9 +22,9 @@ from .questions import (
     MeasuredRow,
     Question,
     RefusalFile,
-    RowError,
     RunCalibration,
     SourceRow,
+    UnmatchedSourceError,
 )
 from .replies import StoredPassage
 from .table import RowT, SharedLog, Table, TableSpec
@@ -165,7 +165,7 @@ class MeasuredRun:
         return frozenset(
             row.question_id
             for row in self.rows
-            if row.error is not None and row.error.type == RowError.UNMATCHED_SOURCE
+            if row.error is not None and row.error.type == UnmatchedSourceError.__name__
         )
 
     @property

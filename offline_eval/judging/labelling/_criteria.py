@@ -28,12 +28,10 @@ _HINT = (
 )
 
 
-def _for_people(criterion: Criterion) -> LabelCriterion:
-    known = criterion.model_dump(include=set(LabelCriterion.model_fields))
-    return LabelCriterion.model_validate(known)
-
-
-USUAL_CRITERIA = tuple(map(_for_people, Criterion.bundled()[:2]))
+# Without what judges alone need.
+USUAL_CRITERIA = tuple(
+    LabelCriterion.model_validate(one.model_dump()) for one in Criterion.bundled()[:2]
+)
 _BUILT_IN = {found.name: found for found in USUAL_CRITERIA}
 
 
