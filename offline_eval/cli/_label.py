@@ -151,11 +151,10 @@ def _mode(modes: Mapping[str, object], *, replies: bool) -> str | None:
 
 def _show_page(session: LabelSession | ReviewSession, what: str, noun: str, page: _Page) -> None:
     """Serve the page until Ctrl-C."""
-    from ..web import PageServer, label_app
+    from ..web import label_app
 
-    port, no_browser = page
-    with PageServer(label_app(session), port) as server:
-        show(server, what, f"; every {noun} is stored at once", no_browser=no_browser)
+    note, (port, no_browser) = f"; every {noun} is stored at once", page
+    show(label_app(session), what, note, port=port, no_browser=no_browser)
 
 
 # -- replies -------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from ....guard.read_models import check_model
 from ...run import RepliesRun, Stored
 from ...run.grouping import grouped
 from ...run.manifest import Manifest
+from ...run.questions import Identifier
 from ...run.replies import ReplyRow
 from ...run.rows import inner_folder, locked
 from ..llm_judge import Criterion, LabelCriterion, read_table
@@ -82,9 +83,6 @@ def in_asking_order(
     return tuple(ordered)
 
 
-_Name = Annotated[str, Field(min_length=1)]
-
-
 class HumanLabel(Stored):
     """A line of `labels/NAME.jsonl`. Of one reply and criterion the last line counts.
 
@@ -98,10 +96,10 @@ class HumanLabel(Stored):
         skipped: the annotator looked at it and did not want to decide.
     """
 
-    reply_id: _Name
-    criterion: _Name
+    reply_id: Identifier
+    criterion: Identifier
     outcome: str | None = None
-    annotator: _Name
+    annotator: Identifier
     note: str = ""
     at: str = ""
     skipped: bool = False
@@ -116,7 +114,7 @@ class SampledReply(Stored):
         batch: 0 for those drawn first, 1 for those added when the sample first grew, …
     """
 
-    reply_id: _Name
+    reply_id: Identifier
     inclusion_probability: Annotated[float, Field(gt=0, le=1)]
     batch: Annotated[int, Field(ge=0)] = 0
 
