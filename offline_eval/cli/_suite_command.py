@@ -58,7 +58,6 @@ class SuiteGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        del ctx
         return suite_names()
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

@@ -150,11 +150,6 @@ class MeasuredRun:
     refusal: RefusalFile | None = None
 
     @property
-    def live(self) -> bool:
-        """Whether questions of a live log were measured, of which nothing is known."""
-        return any(row.kind is CaseKind.LIVE for row in self.rows)
-
-    @property
     def unanswerable(self) -> bool:
         """Whether questions were asked that somebody knows to be unanswerable."""
         return any(row.kind is CaseKind.UNANSWERABLE for row in self.rows)
