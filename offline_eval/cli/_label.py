@@ -80,10 +80,9 @@ def label(
     from ..judging.labelling.review_session import ReviewSession
     from ..judging.labelling.session import LabelSession
     from ..run import RepliesRun
-    from ..run.manifest import Manifest
     from ..run.measured_run import MeasuredRun
 
-    replies = Manifest.read_raw(run).get("holds") == "replies"
+    replies = RepliesRun.is_in(run)
     modes = {
         "annotator": annotator, "consensus": consensus, "agreement": agreement, "export": export,
         "import": import_path, "again": again, "browser": browser,
