@@ -61,11 +61,11 @@ def passage_text(passage: object) -> str:
     Accepts str, bytes, LangChain documents (or anything with `page_content`,
     `text` or `content`), and mappings with one of those keys.
     """
-    raw = _raw_text(passage)
+    raw = raw_text(passage)
     return "" if raw is None else clean_text(raw)
 
 
-def _raw_text(passage: object) -> str | bytes | None:
+def raw_text(passage: object) -> str | bytes | None:
     """The text of one passage as it is held; None where there is none, not even an empty one."""
     if isinstance(passage, str | bytes):
         return passage
@@ -175,7 +175,7 @@ class InputLimits(CheckedSettings):
         for passage in _each(passages):
             if len(given) == self.passages:
                 raise _too_large(f"there are more than {self.passages} passages", "passages")
-            raw = passage if type(passage) is str else _raw_text(passage)
+            raw = passage if type(passage) is str else raw_text(passage)
             if raw is None:
                 raise PassageError(
                     f"passage {len(given) + 1} is a {type(passage).__name__} without text",
@@ -316,7 +316,7 @@ def _each(passages: Any) -> Iterable[object]:
     if isinstance(passages, list | tuple):
         return passages
     # A lone document may be iterable too, over its fields.
-    if isinstance(passages, str | bytes | Mapping) or _raw_text(passages) is not None:
+    if isinstance(passages, str | bytes | Mapping) or raw_text(passages) is not None:
         return (passages,)
     if not isinstance(passages, Iterable):
         raise PassageError(f"the passages are a {type(passages).__name__}, not a collection")

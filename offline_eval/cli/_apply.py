@@ -24,6 +24,7 @@ from ...guard.read_models import check_model
 from ...guard.routing import Signals, decide_route
 from ...guard.signals.relevance import load_scorer
 from ...guard.signals.relevance.registry import DEFAULT_SCORER, completed_scorer
+from ...guard.text import raw_text
 from ..run.grouping import batched
 from ..run.measured_run import measuring_guard
 from ._console import json_line, out, print_figures, progress_bar
@@ -36,7 +37,6 @@ _FAULTS: Mapping[str, str] = {
     Reason.INVALID_INPUT: "the question is empty",
     Reason.UNSUPPORTED_LANGUAGE: "unsupported language",
 }
-_TEXTS = ("page_content", "text", "content")
 
 
 def _probability(value: float) -> float:
@@ -73,8 +73,7 @@ class _Pair(_Line):
     def _are_texts(cls, passages: list[Any]) -> list[Any]:
         for index, one in enumerate(passages):
             # An empty text is one, and gets no score; an object without any is a mistake.
-            texts = [one.get(name) for name in _TEXTS] if isinstance(one, dict) else [one]
-            if not any(isinstance(text, str) for text in texts):
+            if raw_text(one) is None:
                 raise ValueError(f"passages[{index}] is not text")
         return passages
 

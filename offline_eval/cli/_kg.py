@@ -16,7 +16,7 @@ from ..data.graph.loading import load_graph
 from ..data.graph.properties import GenerationSettings, PropertyRules
 from ..data.graph.question_templates import Templates
 from ._console import out, print_figures, progress_bar, tell
-from ._options import prints_figures, required
+from ._options import prints_figures, required, separated
 
 kg_app = typer.Typer(no_args_is_help=True)
 
@@ -77,7 +77,7 @@ def generate(
         dry_run: List the properties and why some are left out.
     """
     named = {"include": tuple(include or ()), "exclude": tuple(exclude or ())}
-    rules, languages = properties.model_copy(update=named), tuple(_parts(lang))
+    rules, languages = properties.model_copy(update=named), tuple(dict.fromkeys(separated([lang])))
     settings = GenerationSettings(
         languages=languages, per_type=per_type, examples=examples, rules=rules, seed=seed
     )
@@ -91,7 +91,7 @@ def generate(
         loaded = load_graph(
             graph,
             languages=settings.languages,
-            fallback=_parts(label_fallback),
+            fallback=list(dict.fromkeys(separated([label_fallback]))),
             properties=rules.include,
             endpoint=endpoint.model_copy(update={"subjects": subjects}),
             on_progress=lambda number: advance(number, number),
@@ -119,7 +119,3 @@ def _show_properties(graph: KnowledgeGraph, settings: GenerationSettings, texts:
     used = sum(profile.usable for profile in profiles)
     out.print(f"{graph.triples:,} triples; {used} of {len(profiles)} properties are used")
     print_figures({"properties": [profile.to_json() for profile in profiles]})
-
-
-def _parts(text: str) -> list[str]:
-    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

@@ -80,10 +80,9 @@ def label(
     from ..judging.labelling.review_session import ReviewSession
     from ..judging.labelling.session import LabelSession
     from ..run import RepliesRun
-    from ..run.manifest import Manifest
     from ..run.measured_run import MeasuredRun
 
-    replies = Manifest.read_raw(run).get("holds") == "replies"
+    replies = RepliesRun.is_in(run)
     modes = {
         "annotator": annotator, "consensus": consensus, "agreement": agreement, "export": export,
         "import": import_path, "again": again, "browser": browser,
@@ -151,11 +150,10 @@ def _mode(modes: Mapping[str, object], *, replies: bool) -> str | None:
 
 def _show_page(session: LabelSession | ReviewSession, what: str, noun: str, page: _Page) -> None:
     """Serve the page until Ctrl-C."""
-    from ..web import PageServer, label_app
+    from ..web import label_app
 
-    port, no_browser = page
-    with PageServer(label_app(session), port) as server:
-        show(server, what, f"; every {noun} is stored at once", no_browser=no_browser)
+    note, (port, no_browser) = f"; every {noun} is stored at once", page
+    show(label_app(session), what, note, port=port, no_browser=no_browser)
 
 
 # -- replies -------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import copy
 import functools
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import (
     Annotated,
     Any,
@@ -103,6 +103,11 @@ def parse_pairs(
         raise InputError(first_fault(error), where=option, hint=hint) from None
     except InputError as error:
         raise InputError(error.what, where=option, hint=hint) from None
+
+
+def separated(texts: Iterable[object]) -> list[str]:
+    """Split values that are separated by commas."""
+    return [part.strip() for text in texts for part in str(text).split(",") if part.strip()]
 
 
 def required(value: ValueT | None, option: str, hint: str) -> ValueT:

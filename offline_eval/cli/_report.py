@@ -9,7 +9,7 @@ import typer
 
 from ..report.text import percent
 from ._console import err, out, print_figures, progress_bar
-from ._options import FailIf, prints_figures, reject
+from ._options import FailIf, prints_figures, reject, separated
 
 if TYPE_CHECKING:
     from ..report.writing import ReportPaths
@@ -51,7 +51,7 @@ def report(
         run,
         out_dir=out_dir,
         compare=compare or (),
-        formats=[name.strip() for name in formats.split(",") if name.strip()],
+        formats=separated([formats]),
         gates=fail_if or (),
     )
     gates = [

@@ -7,7 +7,7 @@ given as `--set name=value`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import Enum
 from functools import partial
@@ -40,6 +40,7 @@ from ._options import (
     reject,
     require_share,
     required,
+    separated,
 )
 
 _OF_SYSTEMS: Any = typer.Option(rich_help_panel="Systems under test")
@@ -57,7 +58,6 @@ class SuiteGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        del ctx
         return suite_names()
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -211,7 +211,7 @@ def settings_of(model: type[SettingsT], given: Mapping[str, Any]) -> SettingsT:
         value = given.get(name)
         if value is not None:
             item, several = item_type(field.annotation)
-            values[name] = _split(value) if several and item not in (str, Path) else value
+            values[name] = separated(value) if several and item not in (str, Path) else value
     if given.get("further"):
         fields: Any = {name: (field.annotation, field) for name, field in _further(model).items()}
         further = create_model("Further", __base__=Pairs, **fields)
@@ -232,11 +232,6 @@ def _bad_value(model: type[SuiteSettings], error: ValidationError) -> InputError
     if fault["type"] != "value_error":
         what = f"{what}, not {str(fault['input'])[:60]!r}"
     return InputError(what, where=where, hint=hint or "see --help")
-
-
-def _split(texts: Iterable[object]) -> list[str]:
-    """Split values that are separated by commas."""
-    return [part.strip() for text in texts for part in str(text).split(",") if part.strip()]
 
 
 # -- options of every suite -----------------------------------------------------------

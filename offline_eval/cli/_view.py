@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
-from contextlib import ExitStack
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +18,9 @@ from ._console import err, out
 from ._options import Port, documented
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from ...adapters.langchain import GuardedRAG
-    from ..web import PageServer
 
 _SAMPLE = "sample help desk"
 _EXAMPLES = (
@@ -49,18 +50,16 @@ def view(
     """
     require_extra("serve")
     from ...guard.policy import Policy
-    from ..web import PageServer, index_runs, view_app
+    from ..web import index_runs, view_app
 
     policies = {file_sha256(path): Policy.load(path) for path in policy or ()}
-    with ExitStack() as stack:
-        with err.status("Reading the runs …"):
-            found, skipped = index_runs(runs, policies)
-        for line in skipped:
-            err.print(f"left out: {line}")
-        server = stack.enter_context(PageServer(view_app(found, skipped), port))
-        rows, number = sum(run.rows for run in found.values()), len(found)
-        what = f"{rows:,} rows of {number} run{'' if number == 1 else 's'}"
-        show(server, what, no_browser=no_browser)
+    with err.status("Reading the runs …"):
+        found, skipped = index_runs(runs, policies)
+    for line in skipped:
+        err.print(f"left out: {line}")
+    rows, number = sum(run.rows for run in found.values()), len(found)
+    what = f"{rows:,} rows of {number} run{'' if number == 1 else 's'}"
+    show(view_app(found, skipped), what, port=port, no_browser=no_browser)
 
 
 @documented
@@ -86,13 +85,12 @@ def play(
         save: Question file (.jsonl) that cases are saved to.
     """
     require_extra("serve")
-    from ..web import PageServer, Playground, play_app
+    from ..web import Playground, play_app
 
     guard = None if policy is None else Guard.load(policy, metrics=False)
     examples = _EXAMPLES if chain is None else ()
     ground = Playground(_chain(chain, guard), chain or _SAMPLE, save, examples=examples)
-    with PageServer(play_app(ground), port) as server:
-        show(server, chain or _SAMPLE, no_browser=no_browser)
+    show(play_app(ground), chain or _SAMPLE, port=port, no_browser=no_browser)
 
 
 def _chain(name: str | None, guard: Guard | None) -> GuardedRAG:
@@ -119,16 +117,17 @@ def _chain(name: str | None, guard: Guard | None) -> GuardedRAG:
     )
 
 
-def show(server: PageServer, what: str, note: str = "", *, no_browser: bool) -> None:
+def show(app: FastAPI, what: str, note: str = "", *, port: int, no_browser: bool) -> None:
     """Print the address of a page, open it where there is a browser, and serve until Ctrl-C."""
-    out.print(f"{what} — {server.url}")
-    out.print(f"stop with Ctrl-C{note}")
-    sys.stdout.flush()
-    # Without a display Python would start a text browser over this very output.
-    has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    if not no_browser and (has_display or not sys.platform.startswith("linux")):
-        webbrowser.open(server.url)
-    try:
-        server.serve_forever()
-    except KeyboardInterrupt:
-        return
+    from ..web import PageServer
+
+    with PageServer(app, port) as server:
+        out.print(f"{what} — {server.url}")
+        out.print(f"stop with Ctrl-C{note}")
+        sys.stdout.flush()
+        # Without a display Python would start a text browser over this very output.
+        has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        if not no_browser and (has_display or not sys.platform.startswith("linux")):
+            webbrowser.open(server.url)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()

@@ -8,8 +8,7 @@ Every verdict is a row: reply, criterion, judge, outcome, reasons, cost. Add a c
 language models as a file (`Criterion.read`), a judge by matching the `Judge` protocol.
 
     KnowgateError
-    └── JudgeError                a judge gave no verdict: stored as a row, never raised
-        └── NoVerdictError        no message held a valid tag, reminders included
+    └── NoVerdictError            a judge gave no verdict: stored as a row, never raised
 """
 
 from __future__ import annotations

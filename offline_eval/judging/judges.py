@@ -55,12 +55,10 @@ class DetectorJudge:
 
     def wants(self, criterion: str, material: JudgedReply, known: Known) -> bool:
         """Always."""
-        del criterion, material, known
         return True
 
     async def judge(self, criterion: str, material: JudgedReply, known: Known) -> Verdict:
         """Yes or no, with the probability of yes."""
-        del criterion, known
         return self.verdict(material)
 
     def verdict(self, material: JudgedReply) -> Verdict:

@@ -22,21 +22,18 @@ from ..run.replies import Judgement
 from .contract import JudgedReply, Known, Seen, Verdict, sha256_of, shown
 
 
-class JudgeError(KnowgateError):
-    """A judge gave no verdict on a reply."""
-
-
-class NoVerdictError(JudgeError):
-    """No message of a language model held a valid verdict.
+class NoVerdictError(KnowgateError):
+    """A judge gave no verdict on a reply.
 
     Args:
-        criterion: that was asked about.
+        what: why; or the criterion, if no message of a language model held a valid verdict.
         cost: `calls` made all the same, and their `input_tokens` and `output_tokens` where metered.
     """
 
-    def __init__(self, criterion: str, **cost: int | None) -> None:
+    def __init__(self, what: str, **cost: int | None) -> None:
         self.cost = cost
-        super().__init__(f"no valid <{criterion}> verdict in {cost['calls']} messages")
+        messages = f"no valid <{what}> verdict in {cost.get('calls')} messages"
+        super().__init__(messages if cost else what)
 
 
 # Around an outcome, where a model decorates it: **yes**, `yes`, "yes".
@@ -279,14 +276,13 @@ class LLMJudge:
     """
 
     estimate = False
-    prefix = "llm:"
 
     def __init__(
         self, model: Runnable[Any, Any], *, name: str, criteria: Sequence[Criterion] | None = None
     ) -> None:
         chosen = Criterion.bundled() if criteria is None else tuple(criteria)
         _check_order(chosen)
-        self.name = self.prefix + name
+        self.name = Judgement.LLM_PREFIX + name
         self._model = model
         self._criteria = {criterion.name: criterion for criterion in chosen}
 
@@ -318,13 +314,13 @@ class LLMJudge:
         """The verdict of the model.
 
         Raises:
-            NoVerdictError: no message held a valid one, reminders included.
-            JudgeError: it depends on a criterion that the judge failed on.
+            NoVerdictError: no message held a valid one, reminders included; or it depends on a
+                criterion that the judge failed on.
         """
         asked = self._criteria[criterion]
         applies = _applies(asked, known)
         if applies is None:
-            raise JudgeError(
+            raise NoVerdictError(
                 f"{criterion} depends on {', '.join(asked.only_where)}, which has no verdict"
             )
         if not applies and asked.otherwise is not None:

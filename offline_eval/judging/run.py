@@ -20,7 +20,7 @@ from ..run.event_loop import run_interruptibly
 from ..run.replies import Judgement
 from ..run.table import Table
 from .contract import Judge, JudgedReply, Verdict, judged_reply
-from .llm_judge import JudgeError, LLMJudge, NoVerdictError
+from .llm_judge import LLMJudge, NoVerdictError
 
 _CHARACTERS_PER_TOKEN = 4
 # What is known of a reply that a guard gave in the model's place, and why; no judge is asked by
@@ -229,7 +229,7 @@ class _Judging:
         else:
             verdict = await self._ask(asked)
         if not (isinstance(verdict, Verdict) and isinstance(verdict.outcome, str)):
-            raise JudgeError("the judge returned something that is no verdict")
+            raise NoVerdictError("the judge returned something that is no verdict")
         self._known[asked.judge, asked.material.reply_id][asked.criterion] = verdict.outcome
         return self._row(asked, **asdict(verdict))
 

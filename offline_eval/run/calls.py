@@ -21,6 +21,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from tenacity import (
     AsyncRetrying,
     retry_if_exception,
+    retry_if_exception_type,
     stop_after_attempt,
     wait_exponential,
     wait_random,
@@ -160,7 +161,7 @@ class CallLimits(CheckedSettings):
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self.max_attempts),
             wait=wait_exponential(self.first_wait, _LONGEST_WAIT) + wait_random(0, self.first_wait),
-            retry=retry_if_exception(self._worth_another),
+            retry=retry_if_exception_type(self.retry_on) | retry_if_exception(is_transient),
             reraise=True,
         )
         return await retrying(timed)
@@ -175,9 +176,6 @@ class CallLimits(CheckedSettings):
                 raise
             # A client library cancelled a task of its own; this run goes on.
             raise LanguageModelError("the call was cancelled from within") from error
-
-    def _worth_another(self, error: BaseException) -> bool:
-        return isinstance(error, self.retry_on) or is_transient(error)
 
 
 class RateLimit:

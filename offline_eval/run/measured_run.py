@@ -25,9 +25,9 @@ from .questions import (
     MeasuredRow,
     Question,
     RefusalFile,
-    RowError,
     RunCalibration,
     SourceRow,
+    UnmatchedSourceError,
 )
 from .replies import StoredPassage
 from .table import RowT, SharedLog, Table, TableSpec
@@ -177,11 +177,6 @@ class MeasuredRun:
     refusal: RefusalFile | None = None
 
     @property
-    def live(self) -> bool:
-        """Whether questions of a live log were measured, of which nothing is known."""
-        return any(row.kind is CaseKind.LIVE for row in self.rows)
-
-    @property
     def unanswerable(self) -> bool:
         """Whether questions were asked that somebody knows to be unanswerable."""
         return any(row.kind is CaseKind.UNANSWERABLE for row in self.rows)
@@ -192,7 +187,7 @@ class MeasuredRun:
         return frozenset(
             row.question_id
             for row in self.rows
-            if row.error is not None and row.error.type == RowError.UNMATCHED_SOURCE
+            if row.error is not None and row.error.type == UnmatchedSourceError.__name__
         )
 
     @property

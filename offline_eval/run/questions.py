@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, FiniteFloat, model_validator
 
@@ -184,15 +184,12 @@ def raised_in(error: Exception) -> str:
     return f"raised in {frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}"
 
 
+class UnmatchedSourceError(KnowgateError):
+    """A question names a source that no document has."""
+
+
 class RowError(Stored):
-    """Why there is no result for a case.
-
-    Attributes:
-        UNMATCHED_SOURCE: type of the error of a question that names a source which no document
-            has.
-    """
-
-    UNMATCHED_SOURCE: ClassVar = "UnmatchedSourceError"
+    """Why there is no result for a case."""
 
     type: str
     detail: str

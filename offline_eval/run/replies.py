@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -146,6 +146,17 @@ class ReplyContext(Stored):
 
     kind: Literal["none", "passages", "all_but", "unknown"] = "unknown"
     passages: tuple[str, ...] = ()
+
+    def names(self, held: Iterable[str]) -> list[str]:
+        """Return the ids of the passages in it, in its order.
+
+        Args:
+            held: of the knowledge base of the case.
+        """
+        if self.kind == "passages":
+            return list(self.passages)
+        gone = frozenset(self.passages)
+        return [name for name in held if name not in gone] if self.kind == "all_but" else []
 
 
 class ReplyRow(Stored):
@@ -408,14 +419,10 @@ class RepliesRun:
         For a context of the whole knowledge base, these are all its passages but those left
         out, in the order of `passages.jsonl`.
         """
-        context = reply.context or ReplyContext()
-        if context.kind == "passages":
-            return [self.passages[name] for name in context.passages if name in self.passages]
-        if context.kind != "all_but":
-            return []
-        base, gone = self.case_of(reply).knowledge_base, frozenset(context.passages)
-        of_base = (one for one in self.passages.values() if one.knowledge_base == base)
-        return [one for one in of_base if one.passage_id not in gone]
+        base, stored = self.case_of(reply).knowledge_base, self.passages
+        held = (name for name, one in stored.items() if one.knowledge_base == base)
+        names = (reply.context or ReplyContext()).names(held)
+        return [stored[name] for name in names if name in stored]
 
 
 def _known(

@@ -176,7 +176,7 @@ _BUILT_IN: Mapping[str, Callable[[], Judge]] = {
     DetectorJudge.name: DetectorJudge,
     EstimateJudge.name: EstimateJudge,
 }
-_LLM = LLMJudge.prefix
+_LLM = Judgement.LLM_PREFIX
 _JUDGE_HINT = f"{', '.join(_BUILT_IN)}, {_LLM}MODEL or python:module:attribute"
 
 

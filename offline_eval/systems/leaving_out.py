@@ -19,7 +19,6 @@ from itertools import compress
 from pathlib import Path
 
 from langchain_core.documents import Document
-from pydantic import BaseModel, ConfigDict
 
 from ...guard.engine import BiEncoderScorer
 from ...guard.errors import InputError, KnowgateError
@@ -29,8 +28,8 @@ from ..data.diversity.uniqueness import words_of
 from ..data.embedding import embed_all
 from ..data.labels import Label, units
 from ..data.questions import KnowledgeBase, PassageKind, QuestionRecord
-from ..run import RowError
-from ..run.questions import FoundBy, LeaveOut, SourceRow
+from ..run.manifest import Stored
+from ..run.questions import FoundBy, LeaveOut, SourceRow, UnmatchedSourceError
 from .served import ServedChain
 
 # Field of the metadata of documents that names their source.
@@ -285,13 +284,6 @@ WIDEST = 1600
 _SHOWN = 3
 
 
-class UnmatchedSourceError(KnowgateError):
-    """A question names a source that no document has."""
-
-
-assert UnmatchedSourceError.__name__ == RowError.UNMATCHED_SOURCE
-
-
 class SourceSearch:
     """Where the answers of questions stand among the documents that a chain finds.
 
@@ -450,10 +442,8 @@ class SourceSearch:
 LEFT_OUT_FILE = "left_out_check.jsonl"
 
 
-class AnswerElsewhere(BaseModel):
+class AnswerElsewhere(Stored):
     """A passage that holds the whole answer of a question whose own passage is left out."""
-
-    model_config = ConfigDict(frozen=True)
 
     question_id: str
     passage_id: str

@@ -51,12 +51,6 @@ class Replay:
     ) -> None:
         self.systems: list[ReplySystem] = []
         self.items: list[Asked] = []
-        self.questions: list[Question] = []
-        self.passages: list[StoredPassage] = []
-        self.judgements: Mapping[str, Sequence[Judgement]] = {}
-        self.warnings: list[str] = []
-        if not paths:
-            return
         found, known = read_logs(
             paths, [(name, dict(questions), dict(texts)) for name, questions, texts in bases]
         )

@@ -58,12 +58,8 @@ def context_texts(
     Raises:
         KeyError: a text is not there.
     """
-    if context is not None and context.kind == "passages":
-        return {name: held[name] if name in held else others[name] for name in context.passages}
-    if context is not None and context.kind == "all_but":
-        gone = frozenset(context.passages)
-        return {name: text for name, text in held.items() if name not in gone}
-    return {}
+    names = () if context is None else context.names(held)
+    return {name: held[name] if name in held else others[name] for name in names}
 
 
 # From a case to its context, without the case's own passage where it is left out. A case has no

@@ -9,7 +9,7 @@ from fastapi import Body, FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from ..judging.labelling.review_session import ReviewSession
-from ..judging.labelling.session import LabelSession
+from ..judging.labelling.session import LabelSession, NotAskedError
 from ._pages import new_app, page
 
 PLACE = "/label/"
@@ -43,7 +43,7 @@ def label_app(session: LabelSession | ReviewSession) -> FastAPI:
     def missing(_request: Request, _error: Exception) -> Response:
         return JSONResponse({"error": "no such reply"}, 404)
 
-    @app.exception_handler(LabelSession.NotAskedError)
+    @app.exception_handler(NotAskedError)
     def not_asked(_request: Request, error: Exception) -> Response:
         return JSONResponse({"error": str(error)}, 409)
 

@@ -223,7 +223,7 @@ def read_logs(
     with a warning.
 
     Args:
-        paths: of the logs, see `read_replay_log`.
+        paths: of the logs, see `read_replay_log`; without any there are no rows.
         bases: knowledge bases that the questions are from: name, unique in the run; questions by
             the id in their file; passages by id. Without any, the questions and expected answers
             in the logs are used.
@@ -249,7 +249,7 @@ def read_logs(
             else:
                 detail = "the question documents do not hold this question; the reply is left out"
                 rows.warn(os.fspath(path), reply.where, detail)
-    if not rows.replies:
+    if paths and not rows.replies:
         what = "no reply answers a question of the question documents"
         hint = "give the documents that the logged questions come from"
         raise InputError(what, where=os.fspath(paths[0]), hint=hint)

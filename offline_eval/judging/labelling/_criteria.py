@@ -18,6 +18,7 @@ from ....guard.read_models import check_model
 from ...run import RepliesRun, Stored
 from ...run.grouping import grouped
 from ...run.manifest import Manifest
+from ...run.questions import Identifier
 from ...run.replies import ReplyRow
 from ...run.rows import inner_folder, locked
 from ..llm_judge import Criterion, LabelCriterion, read_table
@@ -28,12 +29,10 @@ _HINT = (
 )
 
 
-def _for_people(criterion: Criterion) -> LabelCriterion:
-    known = criterion.model_dump(include=set(LabelCriterion.model_fields))
-    return LabelCriterion.model_validate(known)
-
-
-USUAL_CRITERIA = tuple(map(_for_people, Criterion.bundled()[:2]))
+# Without what judges alone need.
+USUAL_CRITERIA = tuple(
+    LabelCriterion.model_validate(one.model_dump()) for one in Criterion.bundled()[:2]
+)
 _BUILT_IN = {found.name: found for found in USUAL_CRITERIA}
 
 
@@ -84,9 +83,6 @@ def in_asking_order(
     return tuple(ordered)
 
 
-_Name = Annotated[str, Field(min_length=1)]
-
-
 class HumanLabel(Stored):
     """A line of `labels/NAME.jsonl`. Of one reply and criterion the last line counts.
 
@@ -100,10 +96,10 @@ class HumanLabel(Stored):
         skipped: the annotator looked at it and did not want to decide.
     """
 
-    reply_id: _Name
-    criterion: _Name
+    reply_id: Identifier
+    criterion: Identifier
     outcome: str | None = None
-    annotator: _Name
+    annotator: Identifier
     note: str = ""
     at: str = ""
     skipped: bool = False
@@ -118,7 +114,7 @@ class SampledReply(Stored):
         batch: 0 for those drawn first, 1 for those added when the sample first grew, …
     """
 
-    reply_id: _Name
+    reply_id: Identifier
     inclusion_probability: Annotated[float, Field(gt=0, le=1)]
     batch: Annotated[int, Field(ge=0)] = 0
 

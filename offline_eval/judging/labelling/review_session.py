@@ -391,7 +391,6 @@ class ReviewSession(LoggedSession[Review]):
         return row.case_id, CRITERION
 
     def _blank(self, name: str, criterion: str) -> Review:
-        del criterion
         return Review(case_id=name, verdict=None)
 
     def _steps(self, position: int) -> list[dict[str, Any]]:

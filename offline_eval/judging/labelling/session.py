@@ -183,12 +183,8 @@ class LabelSession(LoggedSession[HumanLabel]):
         annotator: who labels.
         disputes: where disagreements are settled, by reply: outcomes that stand already, of
             criteria that are not asked, and what others said, as the page shows it.
-
-    Attributes:
-        NotAskedError: what `label` raises of a label that does not fit.
     """
 
-    NotAskedError: ClassVar = NotAskedError
     kept = {"outcome", "skipped"}  # noqa: RUF012
 
     def __init__(

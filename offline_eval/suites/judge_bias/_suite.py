@@ -19,6 +19,7 @@ from ...report.text import decimal, estimate_text, percent
 from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.manifest import Manifest
+from ...run.replies import Judgement
 from ...systems.factory import load_language_model
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
@@ -98,7 +99,6 @@ def _verdict(reply: str) -> bool | KnowgateError:
     return NoVerdictError("right", calls=1) if found is None else found
 
 
-PREFIX = "llm:"
 _FILE = "judge_bias.json"
 _EXPLAINED_TOKENS = 160
 
@@ -121,7 +121,7 @@ class BiasSettings(SuiteSettings):
     @property
     def name(self) -> str:
         """Name of the judge, as the artefact has it."""
-        return PREFIX + self.judge.removeprefix(PREFIX)
+        return Judgement.LLM_PREFIX + self.judge.removeprefix(Judgement.LLM_PREFIX)
 
 
 def _prompts(settings: BiasSettings) -> PromptSet:
@@ -159,7 +159,7 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasRow, BiasRow, JudgeBias]):
 
     def load(self, settings: BiasSettings, choice: ModelChoice) -> Sequence[System]:
         """Load the judge."""
-        name = settings.name.removeprefix(PREFIX)
+        name = settings.name.removeprefix(Judgement.LLM_PREFIX)
         lm = load_language_model(name, choice.limits)
         if isinstance(lm, HuggingFaceLM) and lm.uses_chat_template:
             # An explanation comes before the verdict.
