@@ -14,14 +14,14 @@ from ..guard.errors import InputError, optional_import
 from ..guard.prompts import Prompt
 from ..guard.signals.confidence.hidden_state import FittedProbe
 from .selective_metrics import SelectiveCurve
-from .statistics import Interval, binomial_p_value, numbered
+from .statistics import Floats, Interval, binomial_p_value, numbered
 
 _MOST_LAYERS = 8
 _BATCH = 64
 # Points of the grid of a band's ends, at quantiles of the scores.
 _STEPS = 50
 
-_Matrix = NDArray[np.float64]
+_Matrix = Floats
 _Choice = tuple[int, float]
 
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..guard.fingerprint import MixRule
 from .calibrators import deal_to_folds, logistic_regression
 from .selective_metrics import PairedScores, SelectiveCurve
 from .statistics import Interval
 
-Floats = NDArray[np.float64]
 _FOLDS = 5
 _FEWEST_UNITS = 10
 # Weights in a policy have so many digits, so that processors that differ in the last agree.

@@ -142,7 +142,7 @@ class CalibrationRecord:
         )
 
     @staticmethod
-    def one_per_question(records: Sequence[CalibrationRecord]) -> list[CalibrationRecord]:
+    def one_per_question(records: Records) -> list[CalibrationRecord]:
         """Take one record per question, so that its variants do not count as evidence twice.
 
         Which one, and whether a question stays, depends on a hash of its id alone, not on
@@ -171,7 +171,7 @@ class CalibrationRecord:
 
     @staticmethod
     def split(
-        records: Sequence[CalibrationRecord], *, share: float, seed: int | None = None
+        records: Records, *, share: float, seed: int | None = None
     ) -> tuple[list[CalibrationRecord], list[CalibrationRecord]]:
         """Deal the groups at random to two parts, which have no group in common.
 
@@ -212,6 +212,7 @@ class CalibrationRecord:
         )
 
 
+Records = Sequence[CalibrationRecord]
 _CHECKED = TypeAdapter(CalibrationRecord)
 _FIELDS = [one.name for one in fields(CalibrationRecord)]
 _HASHED = attrgetter(
@@ -249,7 +250,7 @@ def as_calibration_records(
     return found
 
 
-def records_sha256(records: Sequence[CalibrationRecord]) -> str:
+def records_sha256(records: Records) -> str:
     """Hash of the records, independent of their order."""
     return lines_sha256(json.dumps(_HASHED(record)) for record in records)
 

@@ -322,11 +322,11 @@ def _mean_risk(summed: Floats) -> float:
 
 
 def weighted_auroc(
-    positives: NDArray[np.float64],
-    negatives: NDArray[np.float64],
+    positives: Floats,
+    negatives: Floats,
     positive_weights: NDArray[np.floating | np.integer],
     negative_weights: NDArray[np.floating | np.integer],
-) -> NDArray[np.float64]:
+) -> Floats:
     """AUROC per row of weights, shapes (draws, positives) and (draws, negatives)."""
     if np.isnan(positives).any() or np.isnan(negatives).any():
         raise ValueError("scores must not be NaN")
@@ -338,7 +338,7 @@ def weighted_auroc(
     beaten = (cumulative[:, below] + cumulative[:, up_to]) / 2
     total = positive_weights.sum(axis=1) * cumulative[:, -1]
     with np.errstate(invalid="ignore", divide="ignore"):
-        result: NDArray[np.float64] = (beaten * positive_weights).sum(axis=1) / total
+        result: Floats = (beaten * positive_weights).sum(axis=1) / total
     return result
 
 

@@ -199,9 +199,8 @@ class Guard:
         Raises:
             InputError: always; threads, metrics and models do not travel.
         """
-        what = "a guard cannot be pickled"
         hint = "send the path of its policy, and call Guard.load(path) in the other process"
-        raise InputError(what, hint=hint)
+        raise InputError("a guard cannot be pickled", hint=hint)
 
     def _warn(self, name: str) -> None:
         """Log what the policy's promise does not cover."""

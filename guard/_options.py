@@ -16,7 +16,7 @@ from ._signal import Signal
 from .deadlines import Turns
 from .decision import Mode, OnError
 from .errors import InputError
-from .read_models import CheckedSettings
+from .read_models import CheckedSettings, Count
 from .reply_check import SUPPORT, OnUnsupported
 from .text import InputLimits
 
@@ -24,7 +24,6 @@ from .text import InputLimits
 # and the check of a reply.
 _OTHER_FAILURES = ("input", "language", SUPPORT)
 _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-_Count = Annotated[int, Field(ge=1)]
 
 
 # Since Python 3.12 pydantic cannot read how many values an enumeration's class takes.
@@ -82,11 +81,11 @@ class GuardOptions(CheckedSettings):
     )
     deadlines: Mapping[str, _Seconds | None] = field(default_factory=dict)
     limits: InputLimits = field(default_factory=InputLimits)
-    at_once: Mapping[str, _Count] = field(default_factory=dict)
+    at_once: Mapping[str, Count] = field(default_factory=dict)
     max_wait: _Seconds | None = 120.0
     on_unsupported: OnUnsupported | None = None
     support: Any = None
-    max_concurrency: _Count = 8
+    max_concurrency: Count = 8
     # It becomes a metric label, whose values must be few and plain.
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")] | None = None
 

@@ -39,6 +39,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+# What JSON raises that is broken, or nested too deeply.
+NO_JSON = (ValueError, RecursionError)
+
 
 class DeadlineExceededError(Exception):
     """The call was still running at its deadline."""

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from .errors import InputError
+from .errors import NO_JSON, InputError
 
 AnyPath = str | os.PathLike[str]
 _STANDARD_STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
@@ -177,7 +177,7 @@ def read_toml(path: AnyPath) -> dict[str, Any]:
     """
     try:
         return tomllib.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
+    except NO_JSON as error:
         detail = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         what, where = f"broken TOML ({detail})", os.fspath(path)
         raise InputError(what, where=where, hint="fix the file") from None
@@ -211,7 +211,7 @@ def read_jsonl(path: AnyPath, *, links: bool = True) -> Iterator[tuple[int, dict
         try:
             value = json.loads(line)
             fault = f"expected a JSON object, found {type(value).__name__}"
-        except (ValueError, RecursionError) as error:
+        except NO_JSON as error:
             fallback = "nested too deeply" if isinstance(error, RecursionError) else "a long number"
             value, fault = None, f"broken JSON ({getattr(error, 'msg', fallback)})"
         if not isinstance(value, dict):

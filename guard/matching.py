@@ -200,10 +200,9 @@ def _canonical(text: str) -> str:
     for _ in range(_PASSES):
         joined = _INITIALS.sub(lambda found: re.sub("[. ]", "", found.group()), _folded(text))
         figures = _PERCENT.sub("%", numerals_as_digits(joined))
-        canonical = normalise_answer(dates_in_one_form(normalise_answer(figures)))
-        if canonical == text:
+        before, text = text, normalise_answer(dates_in_one_form(normalise_answer(figures)))
+        if text == before:
             break
-        text = canonical
     return text
 
 
@@ -241,10 +240,9 @@ def _belongs_to_number(text: str, index: int) -> bool:
     after = text[index + 1] if index + 1 < len(text) else " "
     if text[index] in ".:/":
         return before.isdigit() and after.isdigit()
-    if text[index] in "-%":
-        signs = text[index] == "-" and not before.isalnum() and after.isdigit()
-        return signs or (text[index] == "%" and before.isdigit())
-    return False
+    if text[index] == "-":
+        return not before.isalnum() and after.isdigit()
+    return text[index] == "%" and before.isdigit()
 
 
 _NUMBER = re.compile(r"\d+(?:[.:/]\d+)*")

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from .._version import __version__
+from .._version import CREATED_BY
 from ._signal import Veto, require_usable
 from .artefacts import (
     Guarantee,
@@ -423,7 +423,7 @@ class Policy(PolicyFields):
             raise PolicyError(what, hint="pass threshold=…")
         try:
             return cls(
-                created_by=f"knowgate {__version__}",
+                created_by=CREATED_BY,
                 scorer=fingerprint,
                 aggregator=aggregator or default_aggregator(fingerprint.kind),
                 relevance_calibrator=given,

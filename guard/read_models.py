@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import BaseModel, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import ArgsKwargs
 
 from .errors import InputError, first_fault, in_one_line
 from .files import AnyPath, read_json, read_jsonl
 
 Model = TypeVar("Model", bound=BaseModel)
+Count = Annotated[int, Field(ge=1)]
 _HINT = "fix the file or write it again"
 
 

@@ -38,16 +38,13 @@ from ...guard.errors import (
     is_transient,
     seconds_to_wait,
 )
-from ...guard.read_models import CheckedSettings
+from ...guard.read_models import CheckedSettings, Count
 
 _Result = TypeVar("_Result")
 
 _LONGEST_WAIT = 8.0
 # A server that asks for a longer wait is not asked again.
 _LONGEST_RETRY_AFTER = 60.0
-
-
-_Count = Annotated[int, Field(ge=1)]
 
 
 @checked_dataclass(
@@ -74,9 +71,9 @@ class ChatLimits(CheckedSettings):
         InputError: a limit is out of range.
     """
 
-    max_concurrency: _Count = 8
+    max_concurrency: Count = 8
     timeout: Annotated[float, Field(gt=0)] | None = 30.0
-    max_attempts: _Count | None = None
+    max_attempts: Count | None = None
     first_wait: Annotated[float, Field(ge=0)] = 0.25
     retry_on: Annotated[tuple[type[Exception], ...], Field(strict=False)] = ()
     rate_limiter: BaseRateLimiter | None = None

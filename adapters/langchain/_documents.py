@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -299,9 +300,8 @@ class GuardedRetriever(BaseRetriever):
     ) -> list[Document]:
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         with _late_is_an_error():
-            found = _searches.call(
-                lambda: self.retriever.invoke(query, config), self.retriever_timeout
-            )
+            search = partial(self.retriever.invoke, query, config)
+            found = _searches.call(search, self.retriever_timeout)
         return at_once(filtered(self.guard, query, found, is_async=False))
 
     async def _aget_relevant_documents(

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from ...guard.errors import LanguageModelTimeoutError
-from ...guard.read_models import CheckedSettings
+from ...guard.read_models import CheckedSettings, Count
 from .cluster import (
     Item,
     NoWorkersLeftError,
@@ -27,7 +27,6 @@ from .cluster import (
 _MOST_DEATHS_PER_ITEM = 3
 
 
-_Count = Annotated[int, Field(ge=1)]
 _Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Seconds = Annotated[float, Field(gt=0)]
 
@@ -51,8 +50,8 @@ class PoolSize(CheckedSettings):
         InputError: a number is out of range.
     """
 
-    workers: _Count = 2
-    in_flight: _Count = 8
+    workers: Count = 2
+    in_flight: Count = 8
     max_restarts: Annotated[int, Field(ge=0)] | None = None
     cpus_per_worker: _Share = 1.0
     gpus_per_worker: _Share = 0.0

@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from ...guard import Decision
 from ...guard.errors import (
+    NO_JSON,
     InputError,
     KnowgateError,
     LanguageModelError,
@@ -129,7 +130,7 @@ def as_json(value: BaseModel | dict[str, Any]) -> bytes:
 def read_object(data: bytes) -> dict[str, Any] | None:
     """The JSON object in `data`; None where that is anything else, or nested too deep."""
     found = None
-    with suppress(ValueError, RecursionError):
+    with suppress(*NO_JSON):
         found = json.loads(data)
     return found if isinstance(found, dict) else None
 

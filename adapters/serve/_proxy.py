@@ -26,6 +26,7 @@ from starlette.types import Receive, Scope, Send
 from ...guard import Decision, Guard, InputLimits, Mode, Reason, Route
 from ...guard.deadlines import DeadlineRunner
 from ...guard.errors import (
+    NO_JSON,
     InputError,
     InputTooLargeError,
 )
@@ -286,7 +287,7 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
     """
     try:
         return as_json(dict(body))
-    except (ValueError, RecursionError):
+    except NO_JSON:
         message = "The body holds NaN, infinity, or is nested too deep."
         raise ServeError("invalid_request", message) from None
 

@@ -146,9 +146,8 @@ def most_connections() -> int:
     The other half is for files, and for the connections to a model behind the proxy.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return _MOST
-    return max(_FEWEST, min(_MOST, (soft - _OTHER_FILES) // 2))
+    half = (soft - _OTHER_FILES) // 2
+    return _MOST if soft == resource.RLIM_INFINITY else max(_FEWEST, min(_MOST, half))
 
 
 class _OneLength(h11.Connection):

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ...guard import Guard, KnowgateError, Reason
+from ...guard.errors import NO_JSON
 from ...guard.signals.support.contracts import ReplyVerdict
 from ...guard.signals.support.reading import sentence_spans
 from ..langchain import Replies
@@ -251,7 +252,7 @@ async def marked(pieces: AsyncIterator[bytes], extension: dict[str, Any]) -> Asy
 
 def _with_field(event: bytes, extension: dict[str, Any]) -> bytes | None:
     chunk = _chunk_in(event)
-    with suppress(ValueError, RecursionError):  # NaN, which is read and not written
+    with suppress(*NO_JSON):  # NaN, which is read and not written
         return None if chunk is None else event_of(chunk | {"knowgate": extension})
     return None
 

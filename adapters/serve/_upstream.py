@@ -31,7 +31,7 @@ from tenacity import (
 )
 from tenacity.wait import wait_random_exponential
 
-from ...guard.errors import InputError, is_transient, seconds_to_wait
+from ...guard.errors import NO_JSON, InputError, is_transient, seconds_to_wait
 from ._bodies import ServeError, as_json, fields_of, read_object
 
 EVENT_STREAM = "text/event-stream"
@@ -264,7 +264,7 @@ async def _bounded(response: httpx.Response, most: int, what: str) -> bytes:
 
 def _object(body: bytes, what: str) -> dict[str, Any]:
     found = read_object(body)
-    with suppress(ValueError, RecursionError):
+    with suppress(*NO_JSON):
         if found is not None:
             # Which holds no NaN, and no infinity.
             as_json(found)

@@ -16,8 +16,9 @@ from ...guard.decision import Route, SignalName
 from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route
+from ..statistics import Floats
 
-Counts = NDArray[np.float64]
+Counts = Floats
 
 DRAWS = 999
 _MOST_COUNTED = 500_000_000

@@ -27,8 +27,9 @@ from ...guard.policy import Policy
 from ...guard.read_models import CheckedSettings
 from .. import Interval
 from ..distributions import binomial_upper_bound, root
+from ..statistics import Floats
 
-Array = NDArray[np.float64]
+Array = Floats
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
 _Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Direction = Literal["up", "down"]
@@ -238,7 +239,7 @@ class RateChangeDetector(CheckedSettings):
                 self.alarm = RateChange(directions[row], self.steps, int(self.begun[row, best]))
 
 
-def log_factors(low: float, high: float, event: bool) -> NDArray[np.float64]:
+def log_factors(low: float, high: float, event: bool) -> Floats:
     """By what one step multiplies each gambler's capital: logarithms, shape (2, stakes).
 
     Row 0 bets on a rate above `high`, row 1 on one below `low`; where the rate is

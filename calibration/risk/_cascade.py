@@ -11,16 +11,15 @@ each question is known by the highest place of the band at which it passes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...guard.artefacts import Guarantee, Histogram
 from ...guard.fingerprint import CascadeRule
 from ...guard.policy import IdentityCalibrator
 from .. import CalibrationRecord
+from ..records import Records
 from ..statistics import errors_allowed
 from ._statement import say
 from .certificate import PointResult
@@ -44,7 +43,6 @@ from .leak import (
 )
 from .risks import LEARN_PATH, Leak, learning_share
 
-Floats = NDArray[np.float64]
 # Of the level: for the first stage alone, where it decides when the second fails.
 _FIRST_STAGE_SHARE = 0.2
 # Widths of the band, as shares of the range of the cheap scores.
@@ -53,7 +51,7 @@ _WIDTHS = (0.0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 _LEAKS = (0.5, 1.0, 1.5)
 
 
-def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSettings) -> Fit:
+def fit_cascade(records: Records, risk: Leak, settings: FitSettings) -> Fit:
     """Fit the band of a cascade, so that at most `risk.bound` of unanswerable questions pass.
 
     The width is chosen by cost on a part of the passages, which takes no part in the test.
@@ -112,8 +110,8 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
 
 
 def _widths(
-    learning: Sequence[CalibrationRecord],
-    testing: Sequence[CalibrationRecord],
+    learning: Records,
+    testing: Records,
     cascade: Cascade,
     risk: Leak,
     level: float,
@@ -131,9 +129,7 @@ def _widths(
     return tuple(_width(learning, reach, allowed / passages, cascade) for reach in widths)
 
 
-def _width(
-    learning: Sequence[CalibrationRecord], reach: float, leak: float, cascade: Cascade
-) -> BandWidth:
+def _width(learning: Records, reach: float, leak: float, cascade: Cascade) -> BandWidth:
     """What a band of this width would do, where as many can be answered as cannot."""
     strictest = _with_strictest(learning, reach, cascade)
     answerable = [r.relevance for r in strictest if r.is_answerable and r.relevance is not None]
@@ -150,7 +146,7 @@ def _width(
     return reach, share_asked, false_abstention, cost
 
 
-def _asked(records: Sequence[CalibrationRecord], threshold: float, reach: float) -> float:
+def _asked(records: Records, threshold: float, reach: float) -> float:
     """Share in the band; cases with and without their answer count the same."""
     rule = CascadeRule(threshold=threshold, reach=reach)
     shares = [
@@ -161,7 +157,7 @@ def _asked(records: Sequence[CalibrationRecord], threshold: float, reach: float)
     return float(np.mean(shares)) if shares else 0.0
 
 
-def _which_ask(records: Sequence[CalibrationRecord], rule: CascadeRule) -> list[bool]:
+def _which_ask(records: Records, rule: CascadeRule) -> list[bool]:
     """Whether the costly scorer is asked, of each record that was measured."""
     return [
         rule.asks(record.relevance, strict_value(record))
@@ -174,7 +170,7 @@ def _which_ask(records: Sequence[CalibrationRecord], rule: CascadeRule) -> list[
 
 
 def _with_strictest(
-    records: Sequence[CalibrationRecord], reach: float, cascade: Cascade
+    records: Records, reach: float, cascade: Cascade
 ) -> tuple[CalibrationRecord, ...]:
     """The records, with the highest lower edge of the band at which each passes as relevance.
 
@@ -193,7 +189,7 @@ def _with_strictest(
 
 
 def _certified(
-    records: Sequence[CalibrationRecord], risk: Leak, level: float
+    records: Records, risk: Leak, level: float
 ) -> tuple[float | None, PointResult | None]:
     """The threshold that a test of the records' relevance chooses, and its evidence."""
     in_kb, left_out = raw_relevance(records)
@@ -206,7 +202,7 @@ def _of_cascade(
     guarantee: Guarantee,
     rule: CascadeRule,
     first: PointResult | None,
-    records: Sequence[CalibrationRecord],
+    records: Records,
     doubts: bool,
 ) -> Guarantee:
     """The guarantee, with what it says of two stages."""
@@ -233,9 +229,7 @@ def _of_cascade(
     return guarantee.model_copy(update=more)
 
 
-def _asked_histograms(
-    records: Sequence[CalibrationRecord], rule: CascadeRule
-) -> dict[str, Histogram]:
+def _asked_histograms(records: Records, rule: CascadeRule) -> dict[str, Histogram]:
     """How many questions the costly scorer is asked about, as drift compares it."""
     found = {}
     for case in ("in_kb", populations_of(records)[0]):

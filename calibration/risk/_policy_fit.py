@@ -19,7 +19,7 @@ from ...guard.artefacts import Guarantee
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
 from .. import CalibrationRecord
-from ..records import as_calibration_records
+from ..records import Records, as_calibration_records
 from ..statistics import SMALLEST_PROBABILITY, binomial_p_value
 from ._cascade import fit_cascade
 from ._statement import (
@@ -152,7 +152,7 @@ def fit_policy(
 
 
 def _learned(
-    records: Sequence[CalibrationRecord], targets: Sequence[RiskTarget], settings: FitSettings
+    records: Records, targets: Sequence[RiskTarget], settings: FitSettings
 ) -> tuple[list[Forecast], list[CalibrationRecord]]:
     """The path learned on a part of the questions, and one record of each of the others."""
     questions = len({record.question_id for record in records})
@@ -186,7 +186,7 @@ def _require_allowed(points: Sequence[PathPoint], settings: FitSettings) -> None
 def _guarantee(
     certificate: Certificate,
     settings: FitSettings,
-    units: Sequence[CalibrationRecord],
+    units: Records,
     given: int,
 ) -> Guarantee:
     shown, more = certificate.best, None
@@ -232,9 +232,7 @@ def _of_both(certificate: Certificate, settings: FitSettings) -> dict[str, Any]:
 _CANDIDATES = 8
 
 
-def _fit_coverage(
-    records: Sequence[CalibrationRecord], risk: Coverage, settings: FitSettings
-) -> Fit:
+def _fit_coverage(records: Records, risk: Coverage, settings: FitSettings) -> Fit:
     """Fit a policy that lets at least `risk.share` of the questions through.
 
     With probability 1 − `delta` both hold: at least that share is let through, and of

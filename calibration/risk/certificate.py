@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from ...guard.artefacts import GuaranteedRisk, LeakTest, hoeffding_bentkus
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
-from .. import CalibrationRecord
-from ..statistics import errors_allowed, numbered, questions_needed
+from ..records import Records
+from ..statistics import Floats, errors_allowed, numbered, questions_needed
 from .risks import LossTable, PathPoint, RiskTarget
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 ROUTE_CODES = (Route.ABSTAIN, Route.FOLLOW_CONTEXT, Route.ANSWER)
 _ABSTAIN, _FOLLOW, _ANSWER = range(3)
@@ -48,9 +47,7 @@ class Evidence:
     conflict_between: ConflictBetween = "memory"
 
     @classmethod
-    def of(
-        cls, records: Sequence[CalibrationRecord], conflict_between: ConflictBetween = "memory"
-    ) -> Evidence:
+    def of(cls, records: Records, conflict_between: ConflictBetween = "memory") -> Evidence:
         """The columns of `records`, in their order."""
         groups = numbered(record.unit for record in records)
         return cls(

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import CalibrationRecord
 from ..calibrators import fit_platt
+from ..records import Records
 from ..statistics import middles
 from .certificate import Certificate
 from .fit import Fit, FitSettings
@@ -28,13 +28,10 @@ from .leak import (
 )
 from .risks import Costs, Uncertified
 
-Floats = NDArray[np.float64]
 _ROUNDING = 1e-9
 
 
-def fit_by_costs(
-    records: Sequence[CalibrationRecord], risk: Uncertified, settings: FitSettings
-) -> Fit:
+def fit_by_costs(records: Records, risk: Uncertified, settings: FitSettings) -> Fit:
     """Fit a policy whose threshold is the best one on these records; its note says so.
 
     Raises:
@@ -57,7 +54,7 @@ def fit_by_costs(
     return Fit(policy, untested, tuple(records), risk)
 
 
-def best_threshold(records: Sequence[CalibrationRecord], risk: Uncertified) -> float | None:
+def best_threshold(records: Records, risk: Uncertified) -> float | None:
     """The raw threshold that is best on these records, of equals the strictest.
 
     The leak counts every passage or topic once, false abstention every question, as they are
@@ -191,7 +188,7 @@ def _share_passing(fit: Fit, case: str) -> float:
     return float(LeftOut.of(measured).weights[passing].sum())
 
 
-def threshold_for_share(records: Sequence[CalibrationRecord], share: float) -> float | None:
+def threshold_for_share(records: Records, share: float) -> float | None:
     """The laxest threshold at which no more than `share` of what must not pass does."""
     measured = [r for r in records if r.is_missing and r.relevance is not None]
     if not measured:

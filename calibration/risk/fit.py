@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Annotated, ClassVar, Literal
@@ -21,7 +21,7 @@ from ...guard.read_models import CheckedSettings
 from ...guard.routing import Calibrator
 from .. import CalibrationRecord, Interval, SelectiveCurve
 from ..monitoring import calibration_histograms
-from ..records import records_sha256
+from ..records import Records, records_sha256
 from ._statement import percent, say
 from .certificate import Certificate
 from .risks import CHECKED, Leak, PathPoint, Probability, Risk, Uncertified
@@ -58,7 +58,7 @@ class Problem:
     def find(
         cls,
         policy: Policy,
-        records: Sequence[CalibrationRecord],
+        records: Records,
         false_abstention: float | None,
         *,
         max_false_abstention: float = MAX_FALSE_ABSTENTION,
@@ -90,7 +90,7 @@ class Problem:
         return cls(kind, texts, say(f"problem_hint.{kind}"))
 
 
-def _misses(records: Sequence[CalibrationRecord]) -> Problem | None:
+def _misses(records: Records) -> Problem | None:
     asked = [
         r for r in records if r.case == "in_kb" and (r.relevance is not None or r.nothing_retrieved)
     ]
@@ -99,7 +99,7 @@ def _misses(records: Sequence[CalibrationRecord]) -> Problem | None:
     return None if few else Problem._of("misses", missed=missed, asked=len(asked))
 
 
-def _blind(policy: Policy, records: Sequence[CalibrationRecord], seed: int) -> Problem | None:
+def _blind(policy: Policy, records: Records, seed: int) -> Problem | None:
     """Where the AUROC of every signal that opens a route may be that of chance."""
     signals = ["relevance"] if policy.may_follow or not policy.may_answer else []
     signals += ["confidence"] if policy.may_answer and policy.estimator is not None else []
@@ -113,9 +113,7 @@ def _blind(policy: Policy, records: Sequence[CalibrationRecord], seed: int) -> P
     return Problem._of("blind", told="; ".join(told)) if told and not sees else None
 
 
-def separation(
-    records: Sequence[CalibrationRecord], signal: str = "relevance", *, seed: int = 0
-) -> Interval:
+def separation(records: Records, signal: str = "relevance", *, seed: int = 0) -> Interval:
     """AUROC of a signal for cases that can be answered, with its interval over units."""
     right = "context_right" if signal == "relevance" else "closed_book_right"
     by_unit: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
@@ -190,7 +188,7 @@ class CascadeBand:
             return None
         return CascadeRule(threshold=self.threshold, reach=self.reach, fallback=self.fallback)
 
-    def applied(self, records: Sequence[CalibrationRecord]) -> tuple[CalibrationRecord, ...]:
+    def applied(self, records: Records) -> tuple[CalibrationRecord, ...]:
         """The records with the relevance that the cascade gives them."""
         rule = self.rule
         if rule is None:
@@ -201,7 +199,7 @@ class CascadeBand:
 
 
 def with_relevance(
-    records: Sequence[CalibrationRecord], given: Callable[[CalibrationRecord, float], float]
+    records: Records, given: Callable[[CalibrationRecord, float], float]
 ) -> tuple[CalibrationRecord, ...]:
     """The records with another relevance, made of each that was measured."""
     return tuple(
@@ -346,7 +344,7 @@ class Fit:
 def policy_at(
     certificate: Certificate,
     guarantee: Guarantee,
-    records: Sequence[CalibrationRecord],
+    records: Records,
     settings: FitSettings,
 ) -> Policy:
     """Build the policy that serves by one operating point, with histograms of its questions."""

@@ -25,8 +25,8 @@ from ...guard.policy import Policy
 from ...guard.routing import Calibrator, PlattCalibrator, StepCalibrator
 from .. import CalibrationRecord
 from ..calibrators import fit_platt
-from ..records import MISSING_CASES, lines_sha256
-from ..statistics import middles, numbered, questions_needed
+from ..records import MISSING_CASES, Records, lines_sha256
+from ..statistics import Floats, middles, numbered, questions_needed
 from ._statement import percent_of, say, stored_point
 from .certificate import (
     Certificate,
@@ -42,10 +42,8 @@ from .certificate import (
 from .fit import Fit, FitSettings
 from .risks import Leak, PathPoint, RiskTarget
 
-Floats = NDArray[np.float64]
 
-
-def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSettings) -> Fit:
+def fit_leak(records: Records, risk: Leak, settings: FitSettings) -> Fit:
     """Fit a policy that lets at most `risk.bound` of questions without an answer pass.
 
     The passage is the unit: questions on one passage tend to pass together, so counting each
@@ -77,14 +75,14 @@ def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSett
     return replace(fit, policy=policy, records=tuple(records))
 
 
-def populations_of(records: Sequence[CalibrationRecord]) -> list[str]:
+def populations_of(records: Records) -> list[str]:
     """Return the cases that must not pass which the records hold; `left_out` where none is."""
     measured = {record.case for record in records if record.relevance is not None}
     return [case for case in MISSING_CASES if case in measured] or [MISSING_CASES[0]]
 
 
 def by_population(
-    records: Sequence[CalibrationRecord],
+    records: Records,
 ) -> dict[str, list[CalibrationRecord]]:
     """Per kind of cases that must not pass the records of these, and of what may pass."""
     return {
@@ -94,7 +92,7 @@ def by_population(
 
 
 def fit_population(
-    records: Sequence[CalibrationRecord],
+    records: Records,
     risk: Leak,
     settings: FitSettings,
     *,
@@ -128,7 +126,7 @@ def fit_population(
 
 
 def _of_both(
-    records: Sequence[CalibrationRecord], fit: Fit, raw: float, risk: Leak, settings: FitSettings
+    records: Records, fit: Fit, raw: float, risk: Leak, settings: FitSettings
 ) -> Guarantee:
     """The guarantee of the stricter threshold, for both kinds of cases that must not pass."""
     found = {}
@@ -156,7 +154,7 @@ def _of_both(
 
 
 def threshold_policy(
-    records: Sequence[CalibrationRecord],
+    records: Records,
     calibrator: Calibrator,
     raw: float | None,
     settings: FitSettings,
@@ -183,7 +181,7 @@ def threshold_policy(
     )
 
 
-def raw_relevance(records: Sequence[CalibrationRecord]) -> tuple[list[float], LeftOut]:
+def raw_relevance(records: Records) -> tuple[list[float], LeftOut]:
     """Raw relevance of what may pass, and of what must not."""
     in_kb = [r.relevance for r in records if r.may_pass and r.relevance is not None]
     return in_kb, LeftOut.of([r for r in records if r.is_missing and r.relevance is not None])
@@ -216,7 +214,7 @@ def _gentle_curve(lowest: float, highest: float) -> Calibrator | None:
 
 
 def _guarantee(
-    records: Sequence[CalibrationRecord],
+    records: Records,
     case: str,
     certificate: Certificate,
     threshold: float | None,
@@ -266,7 +264,7 @@ def _guarantee(
     return _with_reviews(guarantee, records) if case == "left_out" else guarantee
 
 
-def _with_reviews(guarantee: Guarantee, records: Sequence[CalibrationRecord]) -> Guarantee:
+def _with_reviews(guarantee: Guarantee, records: Records) -> Guarantee:
     """State what review found, where it found any left-out question answered.
 
     If all left-out questions were reviewed without error, each threshold would be tested on the
@@ -315,7 +313,7 @@ def _uncertified(case: str, n: int, passages: int, risk: float, settings: FitSet
     )
 
 
-def _sha256(records: Sequence[CalibrationRecord]) -> str:
+def _sha256(records: Records) -> str:
     pairs: dict[str, list[str | float | None]] = {}
     for record in records:
         values = pairs.setdefault(
@@ -348,7 +346,7 @@ class LeftOut:
     sizes: Floats
 
     @classmethod
-    def of(cls, records: Sequence[CalibrationRecord]) -> LeftOut:
+    def of(cls, records: Records) -> LeftOut:
         """From records that have a relevance."""
         passages = numbered(record.unit for record in records)
         return cls(

@@ -20,12 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...guard.contracts import ConflictBetween
-from .. import CalibrationRecord
-from ..statistics import errors_allowed_up_to
+from ..records import Records
+from ..statistics import Floats, errors_allowed_up_to
 from .certificate import Evidence, let_through_wrongly
 from .risks import ConflictRule, PathPoint, RiskTarget, as_targets
 
-Floats = NDArray[np.float64]
 _LEVELS = 200
 # Standard errors by which a forecast from few questions may be too rosy, and a floor for them.
 _CAUTION, _LEAST_RISK = 0.5, 0.02
@@ -156,7 +155,7 @@ def from_surest(best: Sequence[Forecast]) -> tuple[PathPoint, ...]:
 
 
 def forecast_path(
-    records: Sequence[CalibrationRecord],
+    records: Records,
     risk: float | RiskTarget | Sequence[RiskTarget],
     *,
     delta: float,
@@ -250,7 +249,7 @@ def _forecasts(
     return list(zip(points, coverage.tolist(), power.tolist(), strict=True))
 
 
-def _weights(records: Sequence[CalibrationRecord]) -> Floats:
+def _weights(records: Records) -> Floats:
     """Each question counts by its mean weight, however many variants it has."""
     counts: dict[str, int] = {}
     for record in records:

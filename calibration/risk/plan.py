@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..statistics import questions_needed
+from ..statistics import Floats, questions_needed
 from .certificate import binomial_p_values
 from .leak import leak_p_values
 from .risks import Leak
 
-Floats = NDArray[np.float64]
 Certified = Callable[[Floats], NDArray[np.bool_]]
 # Correlation of the scores of two questions on one passage, in the simulation.
 CORRELATION = 0.5

@@ -12,6 +12,7 @@ from enum import IntEnum, StrEnum
 from typing import Any
 
 from .. import language as tables
+from ..errors import NO_JSON
 from ..text import clean_text
 
 _UNCITED = frozenset(tables.section("replies")["uncited"])
@@ -163,7 +164,7 @@ def _json_fields(text: str) -> tuple[Any, Citation] | None:
         return None
     try:
         value = json.loads(text)
-    except (ValueError, RecursionError):
+    except NO_JSON:
         return None
     answers = [value[name] for name in _ANSWER_FIELDS if name in value]
     if not answers or not (answers[0] is None or isinstance(answers[0], str)):

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from ...guard.errors import InputError
+from ...guard.errors import NO_JSON, InputError
 from ...guard.files import AnyPath, read_json, read_jsonl, read_text
 from ...guard.text import clean_text
 
@@ -109,7 +109,7 @@ def read_questions(path: AnyPath) -> list[Placed]:
 def _holds_lines(text: str) -> bool:
     """Whether the first line is an object by itself and more follows."""
     first, _, rest = text.strip().partition("\n")
-    with suppress(ValueError, RecursionError):
+    with suppress(*NO_JSON):
         return bool(rest.strip()) and isinstance(json.loads(first), dict)
     return False
 

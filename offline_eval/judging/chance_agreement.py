@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...calibration import Interval
-from ...calibration.statistics import numbered
+from ...calibration.statistics import Floats, numbered
 
-Floats = NDArray[np.float64]
 # Draws for an interval.
 _RESAMPLES = 1000
 

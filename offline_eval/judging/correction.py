@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...calibration import Interval
+from ...calibration.statistics import Floats
 from .labelling import Labels
 
-Floats = NDArray[np.float64]
 Numbers = Sequence[float] | Floats
 # Of the normal distribution, for an interval of 95 %.
 _Z = NormalDist().inv_cdf(0.975)

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...calibration import Interval
+from ...calibration.statistics import Floats
 from ..run import RepliesRun
 from ..run.replies import Judgement
 from .chance_agreement import cohens_kappa
 from .labelling import Labels
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Texts = NDArray[np.str_]
 # Fewer labels than this cannot tell a judge of 80 % from one of 95 %.

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...calibration import CalibrationRecord
+from ...calibration.records import Records
 from ...calibration.risk import Leak, MaxAbstention
 from ...calibration.risk.fit import PolicyBinding
 from ...calibration.risk.leak import populations_of
@@ -138,7 +138,7 @@ def limits(policy: Policy) -> list[str]:
 
 
 def cautions(
-    measured: CalibrationSet, certify: Sequence[CalibrationRecord], policy: Policy, *, share: float
+    measured: CalibrationSet, certify: Records, policy: Policy, *, share: float
 ) -> list[str]:
     """List what to know before trusting the promise; often nothing.
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from ..._version import __version__
+from ..._version import CREATED_BY
 from ...calibration.records import lines_sha256
 from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, RiskTarget
 from ...calibration.risk.risks import Risk
@@ -184,7 +184,7 @@ class AttemptHistory:
             data_sha256=data_sha256,
             settings=settings,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
-            created_by=f"knowgate {__version__}",
+            created_by=CREATED_BY,
         )
         with ExitStack() as opened:
             tables = [opened.enter_context(spec.open(folder)) for folder, spec in self._files]

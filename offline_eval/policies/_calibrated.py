@@ -157,10 +157,7 @@ class Calibrated:
         return rounded_up(min(bounds))
 
     def left_out_of_prompts(self) -> float | None:
-        """Share of the retrieved passages of answerable questions that the policy drops.
-
-        None where it keeps all.
-        """
+        """Share of answerable questions' retrieved passages that it drops; None if it keeps all."""
         if self.policy.kept_margin is None:
             return None
         sets = [scores for scores, _ in self.measured.kept_sets]

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..._version import __version__
+from ..._version import CREATED_BY
 from ...calibration import CalibrationRecord, CalibratorChoice
+from ...calibration.records import Records
 from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, fit_policy
 from ...calibration.risk.costs import LeakFold
 from ...calibration.risk.fit import ALL_ROUTES, PolicyBinding, Problem
@@ -200,7 +201,7 @@ def _binding(measured: CalibrationSet, **more: Any) -> PolicyBinding:
     return PolicyBinding(
         scorer=measured.scorer or PolicyBinding.UNNAMED,
         aggregator=measured.aggregator,
-        created_by=f"knowgate {__version__}",
+        created_by=CREATED_BY,
         retrieval=measured.retrieval,
         **more,
     )
@@ -317,9 +318,7 @@ def best_of(found: Sequence[Calibrated]) -> Calibrated:
     return replace(best, leak_rates=rates)
 
 
-def choose_calibrators(
-    records: Sequence[CalibrationRecord], *, seed: int = 0
-) -> dict[str, CalibratorChoice]:
+def choose_calibrators(records: Records, *, seed: int = 0) -> dict[str, CalibratorChoice]:
     """Choose a calibrator for the raw values of each signal that was measured.
 
     Relevance is calibrated to "the reply from the context is right", confidence to "the
@@ -333,9 +332,7 @@ def choose_calibrators(
     }
 
 
-def _calibrated(
-    records: Sequence[CalibrationRecord], binding: PolicyBinding
-) -> list[CalibrationRecord]:
+def _calibrated(records: Records, binding: PolicyBinding) -> list[CalibrationRecord]:
     """The records with calibrated signals; without passages no context is right."""
     calibrators = binding.relevance_calibrator, binding.confidence_calibrator
     found = []

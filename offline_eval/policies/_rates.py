@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...calibration import (
     CalibrationRecord,
@@ -18,15 +17,16 @@ from ...calibration import (
     ReliabilityDiagram,
     SelectiveCurve,
 )
+from ...calibration.records import Records
 from ...calibration.risk import Fit
 from ...calibration.risk.costs import LeakFold
+from ...calibration.statistics import Floats
 from ...guard.decision import Route
 from ...guard.policy import Policy
 from ...guard.routing import Calibrator
 from ..report.what_if import WhatIfCase
 from ..run.grouping import grouped
 
-Floats = NDArray[np.float64]
 _NO_VARIANCE, _ROUNDING = 1e-12, 1e-9
 
 
@@ -64,7 +64,7 @@ class Outcome:
         self.wrong = self.shown.replied(self.route, stored=False) == "wrong"
 
 
-def outcomes_under(policy: Policy, cases: Sequence[CalibrationRecord]) -> list[Outcome]:
+def outcomes_under(policy: Policy, cases: Records) -> list[Outcome]:
     """Each case as a guard with this policy would decide it."""
     return [Outcome(policy, case) for case in cases]
 
@@ -212,7 +212,7 @@ def _widened(one: Interval, other: Interval) -> Interval:
     return Interval(one.value, min(one.low, other.low), max(one.high, other.high), one.n)
 
 
-def passing(policy: Policy, records: Sequence[CalibrationRecord]) -> list[CalibrationRecord]:
+def passing(policy: Policy, records: Records) -> list[CalibrationRecord]:
     """The records whose context a policy follows; without confidence it answers no other."""
     calibrator = policy.relevance_calibrator
     return [
@@ -223,14 +223,14 @@ def passing(policy: Policy, records: Sequence[CalibrationRecord]) -> list[Calibr
     ]
 
 
-def leak_rates_of(policy: Policy, records: Sequence[CalibrationRecord]) -> LeakRates:
+def leak_rates_of(policy: Policy, records: Records) -> LeakRates:
     """Compute the rates on held-out records; those without relevance are left out."""
     measured = [record for record in records if record.relevance is not None]
     through = set(map(id, passing(policy, measured)))
     return _leak_rates([(record, id(record) not in through) for record in measured])
 
 
-def leak_rates_by(folds: Sequence[LeakFold], beside: Sequence[CalibrationRecord] = ()) -> LeakRates:
+def leak_rates_by(folds: Sequence[LeakFold], beside: Records = ()) -> LeakRates:
     """Compute the rates of questions that are judged by the thresholds of their folds.
 
     Args:
@@ -281,7 +281,7 @@ SignalValues = tuple[list[float], list[bool], list[str]]
 counts as not), and its unit, the group or the question on its own."""
 
 
-def signal_values(name: str, cases: Sequence[CalibrationRecord]) -> tuple[SignalValues, int]:
+def signal_values(name: str, cases: Records) -> tuple[SignalValues, int]:
     """The values of `relevance` or `confidence`, and the number of cases without one.
 
     Where nothing was retrieved, relevance was not measured. The variants of a question
@@ -304,7 +304,7 @@ def signal_values(name: str, cases: Sequence[CalibrationRecord]) -> tuple[Signal
 
 
 def signal_qualities(
-    choices: Mapping[str, CalibratorChoice], cases: Sequence[CalibrationRecord], *, seed: int = 0
+    choices: Mapping[str, CalibratorChoice], cases: Records, *, seed: int = 0
 ) -> dict[str, dict[str, Any]]:
     """Say of each signal that has a value how well it and its calibrated form do.
 
@@ -360,7 +360,7 @@ _RANKINGS = {
 
 
 def selective_qualities(
-    policy: Policy, cases: Sequence[CalibrationRecord], *, risk: float, seed: int = 0
+    policy: Policy, cases: Records, *, risk: float, seed: int = 0
 ) -> dict[str, dict[str, Any]]:
     """Rank cases by relevance, by confidence, and by the larger of the two, the surest first.
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...calibration import CalibrationRecord
+from ...calibration.records import Records
 from ...calibration.risk.fit import PolicyBinding
 from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
@@ -192,7 +192,7 @@ def _values(found: Calibrated, signals: _Rows, rankings: _Rows) -> dict[str, Any
     return {name: as_json(value) for name, value in values.items()}
 
 
-def _part(cases: Sequence[CalibrationRecord]) -> dict[str, int]:
+def _part(cases: Records) -> dict[str, int]:
     return {
         "cases": len(cases),
         "questions": len({case.question_id for case in cases}),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel
 
-from ..._version import __version__
+from ..._version import CREATED_BY
 from .plots import Plot
 from .tables import Table, Text
 from .text import UNKNOWN, flat
@@ -71,7 +71,7 @@ class Section:
         pairs = flat("", dict(settings)) if settings else []
         pairs += [(f"sha256 of {file.name}", file.sha256) for file in inputs]
         pairs.append(("run written by", created_by or UNKNOWN))
-        pairs.append(("report written by", f"knowgate {__version__}"))
+        pairs.append(("report written by", CREATED_BY))
         return cls("Settings and hashes", (Prose(tuple(pairs), "code"),))
 
     @classmethod

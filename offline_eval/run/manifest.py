@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
-from ..._version import __version__
-from ...guard.errors import InputError
+from ..._version import CREATED_BY
+from ...guard.errors import NO_JSON, InputError
 from ...guard.files import AnyPath, file_sha256, read_json
 from ...guard.read_models import check_model
 from ...guard.text import clean_text
@@ -113,7 +113,7 @@ class Manifest(Stored):
         chained = {"chained": True} if cls.binds_rows else {}
         return cls(
             schema_version=cls.SCHEMA_VERSION,
-            created_by=f"knowgate {__version__}",
+            created_by=CREATED_BY,
             **{**chained, **fields},
         )
 
@@ -185,7 +185,7 @@ class Manifest(Stored):
             )
         try:
             json.dumps(value, allow_nan=False)
-        except (ValueError, RecursionError) as error:
+        except NO_JSON as error:
             deep = isinstance(error, RecursionError)
             what = "nested too deeply" if deep else "a number is NaN or infinite"
             raise InputError(what, where=where, hint=hint) from None

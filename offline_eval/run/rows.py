@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...guard.errors import InputError
+from ...guard.errors import NO_JSON, InputError
 from ...guard.files import AnyPath, open_regular, read_bytes
 
 _CONTINUE = "fix that and start again: it goes on after the last whole row"
@@ -280,5 +280,5 @@ def is_whole_row(line: bytes) -> bool:
     """Whether a line without an end is a JSON object: no part of one is an object, too."""
     try:
         return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
+    except NO_JSON:
         return False

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..._version import __version__
+from ..._version import CREATED_BY
 from ...calibration import Interval
 from ...guard.decision import Route
 from ...guard.errors import InputError, KnowgateError
@@ -327,7 +327,7 @@ def run_values(manifest: Manifest, own: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "schema_version": Document.SCHEMA_VERSION,
         "suite": manifest.suite,
-        "created_by": f"knowgate {__version__}",
+        "created_by": CREATED_BY,
         "run_created_by": manifest.created_by,
         **own,
         "settings": dict(manifest.settings),

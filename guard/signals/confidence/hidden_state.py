@@ -90,8 +90,7 @@ class FittedProbe(Artefact):
         """Read a probe's JSON file.
 
         Raises:
-            InputError: the file is missing, not JSON, written by a newer knowgate, or a
-                field is missing, unknown or out of range.
+            InputError: the file is missing, not JSON or of a newer knowgate, or a field is wrong.
         """
         hint = "upgrade knowgate, or write it with knowgate.calibration.fit_hidden_state_probe"
         return read_model(path, cls, hint=hint)

@@ -10,7 +10,7 @@ from typing import Annotated, Protocol, Self, runtime_checkable
 from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from ...read_models import CheckedSettings
+from ...read_models import CheckedSettings, Count
 
 
 @runtime_checkable
@@ -30,7 +30,6 @@ class StoppingRule(Protocol):
         """
 
 
-_Count = Annotated[int, Field(ge=1)]
 # Whole numbers stay as they are given: the text of a rule is in fingerprints.
 _Positive = Annotated[int | float, Field(gt=0, lt=math.inf)]
 
@@ -56,7 +55,7 @@ class CurtailedSampling(CheckedSettings):
         (1, 0)
     """
 
-    n: _Count = 10
+    n: Count = 10
     threshold: Annotated[int | float, Field(gt=0, le=1)] = 0.7
 
     def deciding_at(self, threshold: float) -> Self:
@@ -91,7 +90,7 @@ class Sampling(CheckedSettings):
         InputError: a value is out of its range.
     """
 
-    n: _Count = 10
+    n: Count = 10
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     seed: int | None = 0
 

@@ -184,8 +184,7 @@ class MatchModel(Artefact):
         """Read the JSON file.
 
         Raises:
-            ModelFolderError: a newer version wrote it, a field is missing or wrong, or the file is
-                missing or not JSON.
+            ModelFolderError: it is missing, not JSON or of a newer version, or a field is wrong.
         """
         hint = "upgrade knowgate, or write it with `knowgate tune relevance`"
         return read_model_part(Path(path), cls, hint)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, Field
 
+from ....calibration.statistics import Floats
 from ....guard.contracts import TextEmbedder
 from ....guard.errors import InputError
 from ....guard.files import AnyPath, atomic_writer
@@ -161,7 +162,7 @@ def diverse_questions(
 
 
 def _by_meaning(
-    vectors: NDArray[np.float64],
+    vectors: Floats,
     least: float,
     on_progress: OnStep | None,
 ) -> Iterator[TooNear]:
@@ -288,7 +289,7 @@ def farthest_first(
     return np.asarray(picked, dtype=np.int64)
 
 
-def _unit_rows(vectors: ArrayLike) -> NDArray[np.float64]:
+def _unit_rows(vectors: ArrayLike) -> Floats:
     rows = np.array(vectors, dtype=np.float64)
     if rows.size == 0:
         return np.zeros((0, 1))

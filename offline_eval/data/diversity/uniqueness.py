@@ -8,12 +8,10 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from ....calibration.statistics import Floats
 from ...run.calls import OnStep
-
-Floats = NDArray[np.float64]
 
 # Texts compared with all the others at once; the block takes 8 bytes per pair.
 _PAIRS_AT_ONCE = 1 << 22
@@ -123,7 +121,7 @@ def _word_table(texts: Sequence[str]) -> tuple[csr_array, Floats]:
 def _overlaps(
     texts: Sequence[str],
     on_progress: OnStep | None,
-) -> Iterator[tuple[int, NDArray[np.float64]]]:
+) -> Iterator[tuple[int, Floats]]:
     """Shares of common information of some texts with all, of shape (some, texts), in order."""
     present, information = _word_table(texts)
     total, totals = len(texts), np.asarray(present @ information)

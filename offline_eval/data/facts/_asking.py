@@ -19,7 +19,7 @@ from langchain_core.runnables import Runnable
 from pydantic import BaseModel, ValidationError
 
 from ....adapters.langchain import GuardedAnswer
-from ....guard.errors import KnowgateError
+from ....guard.errors import NO_JSON, KnowgateError
 from ....guard.prompts import Prompt
 from ._checks import COPIED
 from ._rows import CallRow, Fault
@@ -177,7 +177,7 @@ def json_within(text: str) -> Any:
         {'a': [1, 2]}
     """
     for brace in islice(re.finditer("{", text), _MAX_BRACES):
-        with contextlib.suppress(ValueError, RecursionError):
+        with contextlib.suppress(*NO_JSON):
             return _DECODER.raw_decode(text, brace.start())[0]
     return None
 

@@ -20,7 +20,7 @@ from typing import Any
 from pypdf import PdfReader
 from pypdf.errors import DependencyError
 
-from ....guard.errors import InputError
+from ....guard.errors import NO_JSON, InputError
 from ....guard.files import AnyPath, read_bytes
 from ....guard.text import clean_text
 from ..fields import delimiter_of
@@ -227,7 +227,7 @@ _BROKEN = object()
 def _loaded(text: str) -> Any:
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):
+    except NO_JSON:
         return _BROKEN
 
 

@@ -14,6 +14,7 @@ from bs4 import BeautifulSoup, Tag, XMLParsedAsHTMLWarning
 from bs4.element import PreformattedString
 from markdown_it import MarkdownIt
 
+from ....guard.errors import NO_JSON
 from ..rules import Rules
 from ._blocks import Block, DocumentError, Pair, ReadDocument, TextKind, headed_pairs, joined
 
@@ -85,7 +86,7 @@ def _structured_pairs(soup: BeautifulSoup) -> list[Pair]:
     for script in soup.find_all("script", type="application/ld+json"):
         try:
             value = json.loads(script.get_text())
-        except (ValueError, RecursionError):
+        except NO_JSON:
             continue
         for item in _questions_within(value, depth=0):
             answer = item.get("acceptedAnswer") or item.get("suggestedAnswer")

@@ -27,7 +27,7 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
-from ....guard.errors import InputError
+from ....guard.errors import NO_JSON, InputError
 from ....guard.files import AnyPath
 from ....guard.read_models import read_models
 from ....guard.text import clean_text
@@ -272,7 +272,7 @@ def _prompt(found: Any) -> str | None:
         return None
     messages: Any = ()
     if found.startswith("[{"):
-        with contextlib.suppress(ValueError, RecursionError):
+        with contextlib.suppress(*NO_JSON):
             messages = json.loads(found)
     for message in reversed(messages):
         content = message.get("content") if isinstance(message, dict) else None

@@ -19,7 +19,7 @@ from pydantic import (
     Field,
 )
 
-from ....guard.errors import InputError
+from ....guard.errors import NO_JSON, InputError
 from ....guard.files import read_text
 from ....guard.matching import normalise_answer
 from ....guard.read_models import Model, check_model
@@ -189,7 +189,7 @@ def _asked(path: Path) -> Iterator[AskedQuestion]:
     text, where = _text(path), str(path)
     try:
         document = json.loads(text, parse_constant=_no_number)
-    except (ValueError, RecursionError):
+    except NO_JSON:
         document = None
     if isinstance(document, dict) and "data" in document:
         if not isinstance(document["data"], list):
@@ -255,7 +255,7 @@ def _lines(text: str, path: str) -> Iterator[tuple[int, Any]]:
         if line.strip():
             try:
                 yield number, json.loads(line, parse_constant=_no_number)
-            except (ValueError, RecursionError) as error:
+            except NO_JSON as error:
                 where = f"{path}:{number}"
                 raise InputError(
                     f"broken JSON ({error})",

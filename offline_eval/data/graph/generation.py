@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...._version import __version__
+from ...._version import CREATED_BY
 from ....guard.files import AnyPath, new_folder, write_json
 from ...run.calls import OnStep
 from ._drawing import Material, Twins, groups_of, seeded
@@ -65,7 +65,7 @@ class GeneratedSet:
         manifest = {
             "schema_version": 1,
             "kind": "uaqfact questions",
-            "created_by": f"knowgate {__version__}",
+            "created_by": CREATED_BY,
             "graph": {"name": graph.source, "sha256": graph.digest, "triples": graph.triples},
             "settings": self.material.settings.model_dump(mode="json"),
             "templates": dict(sorted(self.material.templates.sha256.items())),

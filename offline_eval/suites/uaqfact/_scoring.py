@@ -17,10 +17,9 @@ from itertools import product
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....calibration import Interval
-from ....calibration.statistics import resampled_totals
+from ....calibration.statistics import Floats, resampled_totals
 from ....guard.errors import InputError
 from ...data.graph.items import QuestionType, UaqItem
 from ...data.graph.layout import UaqData
@@ -62,16 +61,10 @@ class ScoredReply:
     correct: bool | None
 
 
-def krr_value(r_delta: float, kpr: float) -> float | None:
-    """KRR of RΔ and KPR, both as shares or both as percentages; None where KPR is 0.
-
-    Example:
-        >>> round(100 * krr_value(20.89, 73.11), 2)   # Llama3-8B, published
-        57.1
-    """
-    if kpr == 0:
-        return None
-    return 1.0 / (1.0 + math.exp(-r_delta / kpr))
+def krr_values(r_delta: Floats, kpr: Floats) -> Floats:
+    """KRR of RΔ and KPR, both as shares or both as percentages; NaN where KPR is 0 or NaN."""
+    with np.errstate(all="ignore"):
+        return np.where(kpr > 0, 1 / (1 + np.exp(-r_delta / kpr)), np.nan)
 
 
 def passed_questions(
@@ -132,7 +125,7 @@ def _bootstrapped(
 ) -> tuple[Interval, Interval]:
     """Return RΔ and KRR with intervals over clusters."""
     # Unanswerable abstained from and in all, answerable likewise, passed and all asked.
-    rows: dict[str, NDArray[np.float64]] = {}
+    rows: dict[str, Floats] = {}
     for one in replies:
         row = rows.setdefault(one.cluster, np.zeros(6))
         at = 0 if one.unanswerable else 2
@@ -145,11 +138,11 @@ def _bootstrapped(
     sums = resampled_totals(counts, resamples=_RESAMPLES, seed=0)
     with np.errstate(all="ignore"):
         ua, ab, kpr = (sums[:, at] / sums[:, at + 1] for at in (0, 2, 4))
-        krr = np.where(kpr > 0, 1 / (1 + np.exp(-(ua - ab) / kpr)), np.nan)
+    krr = krr_values(ua - ab, kpr)
     return _interval(ua - ab, len(counts)), _interval(krr, len(counts))
 
 
-def _interval(values: NDArray[np.float64], n: int) -> Interval:
+def _interval(values: Floats, n: int) -> Interval:
     """Return the interval of an estimate, which comes first, from its draws."""
     value, seen = float(values[0]), values[1:][~np.isnan(values[1:])]
     if math.isnan(value):

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._version import __version__
+from ...._version import CREATED_BY
 from ....calibration import CalibrationRecord
 from ....calibration.calibrators import fit_platt
 from ....calibration.monitoring import calibration_histograms
@@ -230,7 +230,7 @@ def calibrate_guard(
         binding,
         relevance_calibrator=relevance,
         confidence_calibrator=confidence,
-        created_by=f"knowgate {__version__}",
+        created_by=CREATED_BY,
     )
     # Letting one of them through costs 1 by either route: the mean cost is their share.
     targets = [RiskTarget("cost", risk)]

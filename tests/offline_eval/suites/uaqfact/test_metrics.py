@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from knowgate.guard import Decision, Reason, Route
@@ -15,7 +16,7 @@ from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.uaqfact._asking import TASK3_FORMS
 from knowgate.offline_eval.suites.uaqfact._scoring import (
     ScoredReply,
-    krr_value,
+    krr_values,
     passed_questions,
     refusal_metrics,
 )
@@ -66,13 +67,12 @@ def test_reflected_knowledge_is_worked_out_by_hand() -> None:
     [(20.89, 73.11, 57.10), (30.07, 70.57, 60.49), (63.26, 81.80, 68.42)],
 )
 def test_published_rows_are_reproduced(r_delta: float, kpr: float, krr: float) -> None:
-    found = krr_value(r_delta, kpr)
-    assert found is not None
-    assert 100 * found == pytest.approx(krr, abs=0.005)
+    found = krr_values(np.array([r_delta]), np.array([kpr]))
+    assert 100 * found[0] == pytest.approx(krr, abs=0.005)
 
 
 def test_without_any_known_fact_there_is_no_krr() -> None:
-    assert krr_value(0.2, 0.0) is None
+    assert np.isnan(krr_values(np.array([0.2]), np.array([0.0]))).all()
     assert refusal_metrics(REPLIES, {"ua1": False})["krr"].value is None
 
 
