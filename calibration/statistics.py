@@ -62,17 +62,18 @@ def errors_allowed(n: int, risk: float, delta: float) -> int | None:
         (5, None)
     """
     _require_probability(risk=risk, delta=delta)
-    found = int(_errors_allowed(np.asarray([n]), risk, delta)[0])
+    found = int(errors_allowed_each(np.asarray([n]), risk, delta)[0])
     return found if found >= 0 else None
 
 
 @lru_cache(maxsize=256)
 def errors_allowed_up_to(most: int, risk: float, delta: float) -> NDArray[np.int64]:
     """Most errors that certify, by the number of questions 0 … `most`; -1 where none do."""
-    return _errors_allowed(np.arange(most + 1), risk, delta)
+    return errors_allowed_each(np.arange(most + 1), risk, delta)
 
 
-def _errors_allowed(n: NDArray[np.int64], risk: float, delta: float) -> NDArray[np.int64]:
+def errors_allowed_each(n: NDArray[np.int64], risk: float, delta: float) -> NDArray[np.int64]:
+    """As `errors_allowed_up_to`, for these numbers of questions, at any level above 0."""
     optional_import("scipy")
     from scipy.special import bdtr
     from scipy.stats import binom

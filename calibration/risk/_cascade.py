@@ -20,7 +20,7 @@ from ...guard.fingerprint import CascadeRule
 from ...guard.policy import IdentityCalibrator
 from .. import CalibrationRecord
 from ..records import Records
-from ..statistics import errors_allowed
+from ..statistics import errors_allowed_each
 from ._statement import say
 from .certificate import PointResult
 from .costs import threshold_for_share
@@ -93,7 +93,6 @@ def fit_cascade(records: Records, risk: Leak, settings: FitSettings) -> Fit:
         scorer = rule.fingerprint(binding.scorer, cascade.costly, *strict)
         binding = replace(binding, scorer=scorer, aggregator="joint")
     bound_to_both = replace(settings, binding=binding)
-    shown = band.applied(testing)
     fit, _ = fit_population(shown, risk, bound_to_both, level=main, thresholds=thresholds)
     policy = fit.policy
     if rule is not None and policy.guarantee is not None and policy.guarantee.certified:
@@ -120,8 +119,8 @@ def _widths(
     scores = [record.relevance for record in learning if record.relevance is not None]
     passages = len({r.unit for r in testing if r.is_missing and r.relevance is not None})
     # So many passages may fail in the test.
-    allowed = errors_allowed(passages, risk.bound, level)
-    if not scores or allowed is None:
+    allowed = int(errors_allowed_each(np.asarray([passages]), risk.bound, level)[0])
+    if not scores or allowed < 0:
         return ((0.0, 0.0, 1.0, 1.0 + cascade.abstention_cost / 2),)
     # The whole range and a little more, so that the widest band holds every score above it.
     width = (max(scores) - min(scores)) * 1.01

@@ -266,7 +266,7 @@ def train_scenarios(
                 "seconds": round(time.monotonic() - started, 1),
             }
             _write(model, out, stored)
-    return ScenarioTrainingReport(folder=out, reused=reused, **identity, **stored)
+    return ScenarioTrainingReport(**{**stored, **identity, "folder": out, "reused": reused})
 
 
 def encode_reply(

@@ -276,13 +276,14 @@ class LLMJudge:
     """
 
     estimate = False
+    prefix = Judgement.LLM_PREFIX
 
     def __init__(
         self, model: Runnable[Any, Any], *, name: str, criteria: Sequence[Criterion] | None = None
     ) -> None:
         chosen = Criterion.bundled() if criteria is None else tuple(criteria)
         _check_order(chosen)
-        self.name = Judgement.LLM_PREFIX + name
+        self.name = self.prefix + name
         self._model = model
         self._criteria = {criterion.name: criterion for criterion in chosen}
 

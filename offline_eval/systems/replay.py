@@ -52,7 +52,11 @@ class Replay:
         self.systems: list[ReplySystem] = []
         self.items: list[Asked] = []
         found, known = read_logs(
-            paths, [(name, dict(questions), dict(texts)) for name, questions, texts in bases]
+            paths,
+            [
+                (name, dict(questions), dict(texts))
+                for name, questions, texts in (bases if paths else ())
+            ],
         )
         asked = {
             question.question_id: question

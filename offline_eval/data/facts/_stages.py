@@ -19,7 +19,6 @@ from ._checks import copy_fault, question_fault, refers_to_document
 from ._rows import CallRow, FactRow, FailureRow, Fault, QuestionRow, SentenceRow, check_sizes
 
 NO_MODEL = "none"
-# The slot that a prompt needs, and all that are filled.
 
 
 @dataclass(frozen=True)

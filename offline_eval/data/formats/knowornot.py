@@ -224,10 +224,12 @@ def import_knowornot(
     experiments = [(*one, one[1].metadata) for one in documents if one[1].metadata is not None]
     asking: _Asking = defaultdict(dict)
     for _, document, metadata in experiments:
+        # Also of a document without questions: the first one fixes the order.
+        known = asking[metadata]
         for asked in document.asked:
             # Of two files the one that says what the context was.
-            if "context" not in asking[metadata].setdefault(asked.key, asked).model_fields_set:
-                asking[metadata][asked.key] = asked
+            if "context" not in known.setdefault(asked.key, asked).model_fields_set:
+                known[asked.key] = asked
     rows, bases = ReplyRows(), _bases(_entries(documents, asking))
     replies: defaultdict[_Metadata, dict[str, ReplyRow]] = defaultdict(dict)
     first_judges: dict[tuple[_Metadata, str], _Evaluation] = {}

@@ -18,7 +18,7 @@ from ...report.document import Document
 from ...run import RowError
 from ...run.grouping import batched, grouped
 from ...run.manifest import InputFile
-from ...systems.factory import load_language_model
+from ...systems.factory import load_language_model, local_model
 from ...systems.logged_replies import LoggedReplies
 from ..base import Suite, SuiteRun
 from ..parts import (
@@ -155,7 +155,8 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictRun]):
         """Load the model; one with a chat template explains before it answers."""
         found = super().load_model(settings, choice)
         likelihood = settings.answers in (None, "likelihood")
-        if isinstance(found, HuggingFaceLM) and not (likelihood and not found.uses_chat_template):
+        local = isinstance(found, HuggingFaceLM) and local_model(choice.model) is not None
+        if local and not (likelihood and not found.uses_chat_template):
             return _load_explaining(choice.model, choice.limits)
         return found
 

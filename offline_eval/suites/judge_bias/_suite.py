@@ -20,7 +20,7 @@ from ...run import RowError
 from ...run.calls import each_or_error, generate_each
 from ...run.manifest import Manifest
 from ...run.replies import Judgement
-from ...systems.factory import load_language_model
+from ...systems.factory import load_language_model, local_model
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
 from ..conflict.beliefs import (
@@ -161,7 +161,8 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasRow, BiasRow, JudgeBias]):
         """Load the judge."""
         name = settings.name.removeprefix(Judgement.LLM_PREFIX)
         lm = load_language_model(name, choice.limits)
-        if isinstance(lm, HuggingFaceLM) and lm.uses_chat_template:
+        chats = isinstance(lm, HuggingFaceLM) and lm.uses_chat_template
+        if chats and local_model(name) is not None:
             # An explanation comes before the verdict.
             lm = load_language_model(name, choice.limits, explained=_EXPLAINED_TOKENS)
         return [System(settings.name, lm)]

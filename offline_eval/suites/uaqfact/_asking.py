@@ -440,7 +440,7 @@ def _row(case: Case, reply: Sequence[Generation | float] | KnowgateError, shots:
     """Read a reply: its first paragraph, or the one letter that it chooses or is the likeliest."""
     if isinstance(reply, KnowgateError):
         return case_row(case, shots=shots, error=RowError.of(reply))
-    item, text = case.item, reply[0].text if isinstance(reply[0], Generation) else None
+    item, text = case.item, None if isinstance(reply[0], float) else reply[0].text
     if isinstance(item, UaqItem):
         return case_row(case, shots=shots, response=first_paragraph(text or ""))
     if text is None:

@@ -383,7 +383,8 @@ class UniKnowSettings(SuiteSettings):
         seed: Random seed.
 
     Raises:
-        InputError: a method is unknown, or a number is out of range.
+        InputError: a method is unknown.
+        ValidationError: a number is out of range.
     """
 
     data: str = MICROWORLD
