@@ -86,7 +86,14 @@ class RepliesManifest(Manifest):
             questions: with the name of their knowledge base, if there are several.
             passages: likewise.
             fields: the others.
+
+        Raises:
+            TypeError: a field is missing, or there is none of this name.
         """
+        wanted = {"settings", "systems", "cases", "replies"}
+        if not wanted <= fields.keys() <= cls.model_fields.keys():
+            wrong = (wanted - fields.keys()) | (fields.keys() - cls.model_fields.keys())
+            raise TypeError(f"missing or unknown fields of a run: {', '.join(sorted(wrong))}")
         held = Counter(passage.knowledge_base for passage in passages)
         asked = Counter(question.knowledge_base for question in questions)
         bases = tuple(
@@ -365,6 +372,7 @@ class RepliesRun:
 
         Raises:
             InputError: the folder holds something else, or cannot be written.
+            TypeError: a field is missing, or there is none of this name.
         """
         root = Path(folder)
         manifest = RepliesManifest.of(questions, passages, cases=len(cases), **fields)

@@ -51,12 +51,11 @@ class Replay:
     ) -> None:
         self.systems: list[ReplySystem] = []
         self.items: list[Asked] = []
+        # Without logs nothing is looked up in the passages.
+        indexed = bases if paths else ()
         found, known = read_logs(
             paths,
-            [
-                (name, dict(questions), dict(texts))
-                for name, questions, texts in (bases if paths else ())
-            ],
+            [(name, dict(questions), dict(texts)) for name, questions, texts in indexed],
         )
         asked = {
             question.question_id: question
