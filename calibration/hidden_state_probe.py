@@ -21,7 +21,6 @@ _BATCH = 64
 # Points of the grid of a band's ends, at quantiles of the scores.
 _STEPS = 50
 
-_Matrix = Floats
 _Choice = tuple[int, float]
 
 
@@ -159,7 +158,7 @@ def _search(layers: Sequence[int], search: ProbeSearch, seed: int) -> Any:
     return GridSearchCV(Pipeline(steps), grid, scoring="roc_auc", cv=folds)
 
 
-def _layer_at(states: _Matrix, at: int) -> _Matrix:
+def _layer_at(states: Floats, at: int) -> Floats:
     return states[:, at]
 
 
@@ -198,7 +197,7 @@ def _spread_layers(language_model: Any, prompt: str) -> list[int]:
     return sorted({round(at) for at in np.linspace(1, depth, min(depth, _MOST_LAYERS))})
 
 
-def _states(language_model: Any, prompts: Sequence[str], layer: int) -> _Matrix:
+def _states(language_model: Any, prompts: Sequence[str], layer: int) -> Floats:
     rows = [
         np.asarray(language_model.hidden_states(prompts[at : at + _BATCH], layer), np.float64)
         for at in range(0, len(prompts), _BATCH)

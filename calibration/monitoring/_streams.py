@@ -29,18 +29,17 @@ from .. import Interval
 from ..distributions import binomial_upper_bound, root
 from ..statistics import Floats
 
-Array = Floats
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
 _Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Direction = Literal["up", "down"]
-_CHANGE_STAKES: Array = np.geomspace(0.02, 0.9, 10)
+_CHANGE_STAKES: Floats = np.geomspace(0.02, 0.9, 10)
 _Inside = Annotated[float, Field(strict=True, gt=0, lt=1)]
 _Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 # Keys of objects are texts in JSON.
 _Weight = Annotated[float, Field(allow_inf_nan=False)]
 _Ten = Field(min_length=10, max_length=10)
 if TYPE_CHECKING:
-    _Capital = Array
+    _Capital = Floats
     _Begun = NDArray[np.int64]
 else:
     _Listed = PlainSerializer(lambda values: np.asarray(values).tolist())
@@ -56,12 +55,12 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-STAKES: Array = np.geomspace(0.001, 0.95, 32)
+STAKES: Floats = np.geomspace(0.001, 0.95, 32)
 _TINY = 1e-12
 _MOST_RATES = 64
 
 
-def log_evidence_above(values: Array, counts: Array, mean: float) -> Array:
+def log_evidence_above(values: Floats, counts: Floats, mean: float) -> Floats:
     """Natural logarithm of the evidence that a mean lies above `mean`; 0 before the first value.
 
     That it lies below is the evidence that the mean of what is missing to the largest value
@@ -78,14 +77,14 @@ def log_evidence_above(values: Array, counts: Array, mean: float) -> Array:
     return log_mean(counts @ np.log(1 - STAKES + STAKES * (values / mean)[:, None]))
 
 
-def log_mean(logs: Array) -> Array:
+def log_mean(logs: Floats) -> Floats:
     """Logarithm of the mean over the last axis, of numbers given by their logarithms."""
     largest = logs.max(axis=-1, keepdims=True)
     return np.asarray(np.log(np.mean(np.exp(logs - largest), axis=-1)) + largest[..., 0])
 
 
 def confidence_sequence(
-    values: Array, counts: Array, delta: float, largest: float = 1.0
+    values: Floats, counts: Floats, delta: float, largest: float = 1.0
 ) -> tuple[float, float]:
     """Bounds of a mean in [0, 1] that hold at all times together but with probability `delta`.
 
@@ -94,7 +93,7 @@ def confidence_sequence(
     """
     against = math.log(2 / delta)
 
-    def bound(values: Array, least: float) -> float:
+    def bound(values: Floats, least: float) -> float:
         def beyond(share: float) -> float:
             return float(log_evidence_above(values, counts, least + share)) - against
 
@@ -382,7 +381,7 @@ class RiskMonitor(CheckedSettings):
         return Interval(share, low, high, n).around(share)
 
     @property
-    def _arrays(self) -> tuple[Array, Array]:
+    def _arrays(self) -> tuple[Floats, Floats]:
         return np.array(list(self.counts)), np.array(list(self.counts.values()), np.float64)
 
 

@@ -81,18 +81,14 @@ def fit_cascade(records: Records, risk: Leak, settings: FitSettings) -> Fit:
     asked = 0.0 if threshold is None else _asked(testing, threshold, reach)
     doubts = cascade.strict is not None
     band = CascadeBand(threshold, reach, fallback, learned_on, widths, asked, doubts)
-    shown, thresholds, binding, rule = (
-        band.applied(testing),
-        np.zeros(0),
-        settings.binding,
-        band.rule,
-    )
+    thresholds, binding, rule = np.zeros(0), settings.binding, band.rule
     if rule is not None:
         thresholds = np.asarray([rule.threshold])
         strict = () if cascade.strict is None else (cascade.strict,)
         scorer = rule.fingerprint(binding.scorer, cascade.costly, *strict)
         binding = replace(binding, scorer=scorer, aggregator="joint")
     bound_to_both = replace(settings, binding=binding)
+    shown = band.applied(testing)
     fit, _ = fit_population(shown, risk, bound_to_both, level=main, thresholds=thresholds)
     policy = fit.policy
     if rule is not None and policy.guarantee is not None and policy.guarantee.certified:

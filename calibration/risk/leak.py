@@ -81,9 +81,7 @@ def populations_of(records: Records) -> list[str]:
     return [case for case in MISSING_CASES if case in measured] or [MISSING_CASES[0]]
 
 
-def by_population(
-    records: Records,
-) -> dict[str, list[CalibrationRecord]]:
+def by_population(records: Records) -> dict[str, list[CalibrationRecord]]:
     """Per kind of cases that must not pass the records of these, and of what may pass."""
     return {
         case: [r for r in records if not r.is_missing or r.case == case]

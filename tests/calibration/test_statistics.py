@@ -10,7 +10,7 @@ from scipy.stats import binom, binomtest
 from sklearn.metrics import roc_auc_score
 
 from knowgate.calibration import Interval, SelectiveCurve
-from knowgate.calibration.statistics import errors_allowed, questions_needed
+from knowgate.calibration.statistics import errors_allowed, errors_allowed_each, questions_needed
 
 _SCORES = st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=1, max_size=20)
 _RISKS = st.sampled_from([0.001, 0.01, 0.05, 0.1, 0.2, 0.25, 0.5, 0.9, 0.999])
@@ -88,3 +88,10 @@ def test_the_bootstrap_resamples_questions_as_a_loop_over_scikit_learn_does() ->
 
     assert found.low == pytest.approx(float(np.quantile(drawn, 0.025)), abs=0.01)
     assert found.high == pytest.approx(float(np.quantile(drawn, 0.975)), abs=0.01)
+
+
+def test_errors_are_counted_at_levels_of_many_attempts() -> None:
+    """A cascade that shares a small level among attempts still knows what its test allows."""
+    found = errors_allowed_each(np.asarray([0, 100, 300]), 0.2, 6e-10)
+    assert found.tolist() == [-1, 0, 21]
+    assert binom.cdf(21, 300, 0.2) <= 6e-10 < binom.cdf(22, 300, 0.2)
