@@ -165,7 +165,9 @@ def _which_ask(records: Records, rule: CascadeRule) -> list[bool]:
 
 
 def _with_strictest(
-    records: Records, reach: float, cascade: Cascade
+    records: Records,
+    reach: float,
+    cascade: Cascade,
 ) -> tuple[CalibrationRecord, ...]:
     """The records, with the highest lower edge of the band at which each passes as relevance.
 
@@ -184,7 +186,9 @@ def _with_strictest(
 
 
 def _certified(
-    records: Records, risk: Leak, level: float
+    records: Records,
+    risk: Leak,
+    level: float,
 ) -> tuple[float | None, PointResult | None]:
     """The threshold that a test of the records' relevance chooses, and its evidence."""
     in_kb, left_out = raw_relevance(records)
