@@ -38,7 +38,7 @@ class OokbSettings(SuiteSettings):
         replay: Logged replies, JSON lines.
         prompts: basic, conservative, opinion, or a text file with {question} and {context}.
         retrievals: direct, long_context, basic_rag, hyde, or python:module:attribute.
-        guards: off, a policy.json, or the folder of a calibrated run.
+        guards: off, a policy.json, the folder of a calibrated run, or python:module:attribute.
         cases: Kinds of cases, with commas between them
         writer: Model that writes for hyde and synthetic.  [default: the first --model]
         judges: detector, estimate, llm:MODEL, or none.
