@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -21,16 +21,13 @@ from ...contracts import (
     View,
     checked_entailment,
     checked_language_model,
-    probability_of,
+    entail_each_other,
 )
 from ...engine import BiEncoderScorer, CrossEncoderScorer
 from ...errors import InputError, LanguageModelError, ModelFolderError, SignalValueError
-from ...matching import is_refusal, same_answer
+from ...matching import Sameness, is_refusal, same_answer, told_question
 from ...prompts import Prompt
 from .meaning_rules import Rule
-
-# Two answers → whether they count as one.
-Sameness = Callable[[str, str], bool]
 
 # An answer, the indices of the passages that gave it, whether it is the closed-book one.
 Said = tuple[str, tuple[int, ...], bool]
@@ -48,8 +45,7 @@ def views_of(question: str, said: Sequence[Said], same: Sameness) -> list[View]:
         said: the answers; empty ones and refusals are nobody's view.
         same: when two answers count as one.
     """
-    about = getattr(same, "about", None)
-    equal: Sameness = same if about is None else about(question)
+    equal = told_question(same, question)
     groups: list[list[Said]] = []
     for one in said:
         if not one[0].strip() or is_refusal(one[0]):
@@ -264,8 +260,8 @@ class CrossEncoderEntailment:
 # most 1 in 100 pairs of answers to different questions of one kind, the closest of ten each,
 # for the same where the rules leave them open.
 DEFAULT_THRESHOLD = 0.65
-# Cosine below which an entailment model is not asked, and from which probability it says yes.
-_FLOOR, _ENTAILED = 0.3, 0.5
+# Cosine below which an entailment model is not asked.
+_FLOOR = 0.3
 
 
 class SameMeaning:
@@ -341,19 +337,16 @@ class SameMeaning:
         if rule in (Rule.SAME, Rule.DIFFERENT):
             return rule is Rule.SAME
         if self._embedder is None or (self._by_name and not _latin(first + second)):
-            return self._entail_each_other(first, second, question)
+            return self._entailed(question, first, second)
         cosine = self._cosine(first, second)
         if self._nli is not None:
-            return cosine >= _FLOOR and self._entail_each_other(first, second, question)
+            return cosine >= _FLOOR and self._entailed(question, first, second)
         return rule is Rule.OPEN and cosine >= self._threshold
 
-    def _entail_each_other(self, first: str, second: str, question: str) -> bool:
-        if self._nli is None:
-            return False
-        one, other = (f"{question} {answer}".strip() for answer in (first, second))
-        return all(
-            probability_of(self._nli, *pair, signal="conflict") >= _ENTAILED
-            for pair in ((one, other), (other, one))
+    def _entailed(self, question: str, first: str, second: str) -> bool:
+        nli = self._nli
+        return nli is not None and entail_each_other(
+            nli, question, first, second, signal="conflict"
         )
 
     def _cosine(self, first: str, second: str) -> float:
