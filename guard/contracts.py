@@ -268,28 +268,6 @@ class SetRelevanceScorer(RelevanceScorer, Protocol):
         """
 
 
-class AwaitedScorer(SetRelevanceScorer, Protocol):
-    """A scorer that waits rather than computes, so that it can be awaited."""
-
-    async def ascore(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """As `score`, without blocking the event loop."""
-        return await self.ascore_pairs([(question, passage) for passage in passages])
-
-    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """As `score_pairs`, without blocking the event loop."""
-
-    async def ascore_set(self, question: str, passages: Sequence[str]) -> SetScore:
-        """As `score_set`, without blocking the event loop."""
-        return (await self.ascore_sets([question], [passages]))[0]
-
-    async def ascore_sets(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[str]],
-    ) -> list[SetScore]:
-        """As `score_sets`, without blocking the event loop."""
-
-
 @runtime_checkable
 class ConfidenceEstimator(Protocol):
     """Estimates whether the language model itself would answer rightly.

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from ..._measuring import SetReader, as_score, checks_its_deadline
-from ...contracts import AwaitedScorer, RelevanceScorer, SetScore
+from ...contracts import RelevanceScorer, SetScore
 from ...deadlines import (
     DeadlineRunner,
     asked_to_stop,
@@ -36,7 +35,8 @@ from ...errors import DeadlineExceededError, InputError, SignalValueError, TaskB
 from ...fingerprint import CASCADE, MIX, CascadeRule, Fingerprint, MixRule, strict_kind
 from ...policy import default_calibrator
 from ...read_models import check_model
-from ...routing import Calibrator, at_once
+from ...routing import Calibrator
+from ._judge import AwaitedScorer
 
 _logger = logging.getLogger("knowgate.guard")
 # Costly calls under way at once, stuck ones included.
@@ -97,26 +97,6 @@ class CombinedScorer(AwaitedScorer):
     async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """As `score_pairs`, without blocking the event loop."""
         return await call_on_thread(lambda: self.score_pairs(pairs))
-
-    def score_sets(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[SetScore]:
-        """The first scorer's scores of each question's passages, and the value of all."""
-        return at_once(self._values(questions, passages, awaits=False))
-
-    async def ascore_sets(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[str]],
-    ) -> list[SetScore]:
-        """As `score_sets`, without blocking the event loop."""
-        return await self._values(questions, passages, awaits=True)
-
-    @abstractmethod
-    async def _values(
-        self, questions: Sequence[str], passages: _TextSets, *, awaits: bool
-    ) -> list[SetScore]:
-        """The values; the event loop goes on meanwhile where it `awaits`."""
 
 
 async def _measured(
