@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -27,6 +27,7 @@ from ...engine import BiEncoderScorer, CrossEncoderScorer
 from ...errors import InputError, LanguageModelError, ModelFolderError, SignalValueError
 from ...matching import Sameness, is_refusal, same_answer, told_question
 from ...prompts import Prompt
+from ...routing import at_once
 from .meaning_rules import Rule
 
 # An answer, the indices of the passages that gave it, whether it is the closed-book one.
@@ -112,25 +113,27 @@ class AnswerConflict:
         Raises:
             LanguageModelError: the model did not answer, or with nothing.
         """
-        prompts = self._prompts(question, passages)
-        drawn = self._language_model.generate(list(prompts)) if prompts else []
-        return self._found(question, closed_book_answer, prompts, drawn)
+        return at_once(self._examined(question, closed_book_answer, passages, awaits=False))
 
     async def aexamine(
         self, question: str, closed_book_answer: str, passages: Sequence[str]
     ) -> ConflictFinding:
         """As `examine`, without blocking the event loop."""
-        prompts = self._prompts(question, passages)
-        drawn = await self._language_model.agenerate(list(prompts)) if prompts else []
-        return self._found(question, closed_book_answer, prompts, drawn)
+        return await self._examined(question, closed_book_answer, passages, awaits=True)
 
-    def _found(
+    async def _examined(
         self,
         question: str,
         closed_book: str,
-        prompts: Mapping[str, Sequence[int]],
-        drawn: Sequence[Sequence[Generation]],
+        passages: Sequence[str],
+        *,
+        awaits: bool,
     ) -> ConflictFinding:
+        prompts, model = self._prompts(question, passages), self._language_model
+        drawn: Sequence[Sequence[Generation]] = ()
+        if prompts:
+            asked = list(prompts)
+            drawn = await model.agenerate(asked) if awaits else model.generate(asked)
         if not all(found.text.strip() for [found] in drawn):
             # Taken for no view, it would pass for agreement.
             raise LanguageModelError("an empty reply to the question whether there is a conflict")
