@@ -21,7 +21,7 @@ from pydantic import ConfigDict, PositiveInt
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from .errors import InputError, InputTooLargeError, PassageError, QuestionError
-from .language import listed, section, word_list
+from .language import entries_by_word, listed
 from .read_models import CheckedSettings
 
 # Further names of this module are listed by the package.
@@ -365,17 +365,9 @@ _WORD = re.compile(r"[^\W\d_]+|¿")
 
 # Words that several languages have stand at each, and tell nothing between them.
 # In the order of the table, which decides between equal counts.
-def _by_word(*kinds: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for kind in kinds:
-        for language in section(kind):
-            for word in word_list(kind, language):
-                found.setdefault(word, []).append(language)
-    return found
-
-
-_LANGUAGES_OF_WORD = _by_word("function_words", "common_words")
-_ASKED_IN, _LETTERS_OF = _by_word("question_words"), _by_word("letters")
+_LANGUAGES_OF_WORD = entries_by_word("function_words", "common_words")
+_ASKED_IN = entries_by_word("question_words")
+_LETTERS_OF = entries_by_word("letters")
 _ENGLISH = "english"
 # How many words of another language stand against one of English.
 _FEWEST_FOREIGN, _FOREIGN_PER_ENGLISH = 2, 3

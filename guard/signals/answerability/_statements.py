@@ -247,23 +247,23 @@ def _shortened(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
     """Whether one may be short for the other: "US", "Man Utd", "W. S. Churchill"."""
     shorter, longer = sorted((left, right), key=lambda name: sum(map(len, name)))
     letters = "".join(shorter)
-    if len(longer) > 1 and 1 < len(letters) <= len(longer) + 1 and letters.isascii():
-        initials = iter("".join(word[0] for word in longer))
-        if all(letter in initials for letter in letters):
-            return True
+    initials = "".join(word[0] for word in longer)
+    short = len(longer) > 1 and 1 < len(letters) <= len(longer) + 1 and letters.isascii()
+    if short and _in_order(letters, initials):
+        return True
     if shorter[-1] == longer[-1] and shorter[0][0] == longer[0][0]:
         # An initial, or a second name that one leaves out.
         return len(shorter[0]) == 1 or len(longer[0]) == 1 or shorter[0] == longer[0]
     return len(shorter) == len(longer) and all(
-        _abbreviates(word, whole) for word, whole in zip(shorter, longer, strict=True)
+        word[0] == whole[0] and word.isascii() and _in_order(word, whole)
+        for word, whole in zip(shorter, longer, strict=True)
     )
 
 
-def _abbreviates(short: str, whole: str) -> bool:
-    if short[0] != whole[0] or not short.isascii():
-        return False
-    letters = iter(whole)
-    return all(letter in letters for letter in short)
+def _in_order(letters: str, text: str) -> bool:
+    """Whether the letters stand in a text in their order, others between them or not."""
+    rest = iter(text)
+    return all(letter in rest for letter in letters)
 
 
 def _near(left: tuple[str, ...], right: tuple[str, ...], first: str) -> bool:

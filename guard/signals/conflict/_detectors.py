@@ -51,11 +51,11 @@ def views_of(question: str, said: Sequence[Said], same: Sameness) -> list[View]:
     for one in said:
         if not one[0].strip() or is_refusal(one[0]):
             continue
-        home = next((g for g in groups if all(equal(other[0], one[0]) for other in g)), None)
-        if home is None:
-            groups.append([one])
-        else:
-            home.append(one)
+        fitting = (g for g in groups if all(equal(other[0], one[0]) for other in g))
+        home = next(fitting, [])
+        if not home:
+            groups.append(home)
+        home.append(one)
     return [_view(group) for group in groups]
 
 
