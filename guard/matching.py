@@ -335,7 +335,8 @@ class SentenceMatcher:
             raise InputError("must be in (0, 1]", where="share")
         self._share = share
         empty, asked = _EMPTY_WORDS, set(canonical_answer(question).split())
-        self._spoken, self._named = empty | asked, asked - empty
+        self._spoken = empty | asked
+        self._named = asked - empty
 
     @property
     def fingerprint(self) -> str:

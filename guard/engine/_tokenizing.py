@@ -175,8 +175,10 @@ class PairTokenizer:
     ) -> None:
         require_known(truncation, get_args(Truncation), "truncation")
         self._cache: ByteCache[bytes, TextIds] = ByteCache(cache_bytes, _bytes_of, "word_pieces")
-        self._tokenizer, self._max_length = tokenizer, max_length
-        self._truncation, self._windows = truncation, windows
+        self._tokenizer = tokenizer
+        self._max_length = max_length
+        self._truncation = truncation
+        self._windows = windows
         self._marks, self._types = _surroundings(tokenizer)
         self._room = max_length - sum(map(len, self._marks))
         if self._room < 2:
@@ -341,7 +343,8 @@ class InstructPairs:
     """
 
     def __init__(self, tokenizer: Any, template: RerankerTemplate, max_length: int) -> None:
-        self._template, self._max_length = template, max_length
+        self._template = template
+        self._max_length = max_length
         self._fixed = {
             part: piece_ids(tokenizer, part) for part in template.parts if not _SLOT.search(part)
         }

@@ -74,7 +74,8 @@ class Cascade(StepwiseEstimator):
             raise InputError("must be in (0, 1] or None", where="accept")
         if reject is not None and not 0.0 <= reject < (1.0 if accept is None else accept):
             raise InputError("must be in [0, 1), below accept, or None", where="reject")
-        self._accept, self._reject = accept, reject
+        self._accept = accept
+        self._reject = reject
 
     def deciding_at(self, threshold: float) -> Cascade:
         """The same cascade, whose costly estimator stops once "at least `threshold`" is decided.

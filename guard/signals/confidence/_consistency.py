@@ -90,7 +90,8 @@ class SampledConsistency(ClosedBookEstimator):
     ) -> None:
         sampling = Sampling() if sampling is None else sampling
         super().__init__(language_model, prompt, sampling.seed)
-        self._n, self._threshold = sampling.n, threshold
+        self._n = sampling.n
+        self._threshold = threshold
         self._temperature, self._seed = sampling.temperature, sampling.seed
         self._same = same
         self._rule = _rule(stopping, self._n, threshold)

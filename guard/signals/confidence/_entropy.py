@@ -224,7 +224,8 @@ class SemanticEntropy(ClosedBookEstimator):
         if sampling.n < 2:
             raise InputError("must be at least 2", where="n")
         require_known(variant, get_args(Variant), "variant")
-        self._n, self._variant = sampling.n, variant
+        self._n = sampling.n
+        self._variant = variant
         self._clusters = as_clusters(clusters)
         # Rules are too quick to be worth a thread.
         self._by_rules = clusters is None

@@ -168,7 +168,8 @@ class SufficiencyJudge(AwaitedScorer):
             raise InputError("must be at least 1", where="passage_characters, total_characters")
         self._scores_options = isinstance(language_model, ScoringLanguageModel)
         self._verdicts: ByteCache[bytes, float] = ByteCache(cache_bytes, lambda _: 24, "verdicts")
-        self._calls, self._counting = 0, threading.Lock()
+        self._calls = 0
+        self._counting = threading.Lock()
 
     @property
     def calls(self) -> int:
