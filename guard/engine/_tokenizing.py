@@ -25,6 +25,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from .._byte_cache import ByteCache, made_of
 from ..errors import ModelFolderError, optional_import, require_known
@@ -321,10 +322,7 @@ class RerankerTemplate:
 def known_templates() -> dict[str, RerankerTemplate]:
     """The templates by model family."""
     text = resources.files(__package__).joinpath("reranker_templates.json").read_text("utf-8")
-    return {
-        family: RerankerTemplate(tuple(found["parts"]), found["yes"], found["no"])
-        for family, found in json.loads(text).items()
-    }
+    return TypeAdapter(dict[str, RerankerTemplate]).validate_json(text)
 
 
 class InstructPairs:
