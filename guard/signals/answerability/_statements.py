@@ -181,7 +181,8 @@ def likeness(first: str, second: str, *, one_source: bool = False) -> Likeness:
         >>> likeness("Hassanal Bolkiah", "Hassanal Bolkiah I of Brunei").name
         'MAYBE'
     """
-    left, right = _name(first), _name(second)
+    left = _name(first)
+    right = _name(second)
     if not left or not right:
         return Likeness.MAYBE
     if left == right:
@@ -477,15 +478,11 @@ def find_answers(
 
 
 def _complete(half: Phrase, linked: Iterable[Statement], closed_world: bool) -> bool:
-    if closed_world or _is_single(half):
-        return True
-    return any(s.form == "answered" or _RULE["complete"].search(s.text) for s in linked)
-
-
-def _is_single(half: Phrase) -> bool:
     texts = half.texts
     joined = "".join(texts)
-    return any(word in texts or (not word.isascii() and word in joined) for word in _SINGLE)
+    single = any(word in texts or (not word.isascii() and word in joined) for word in _SINGLE)
+    told = any(s.form == "answered" or _RULE["complete"].search(s.text) for s in linked)
+    return closed_world or single or told
 
 
 def _answer(half: Phrase, statement: Statement, closed_world: bool) -> str:

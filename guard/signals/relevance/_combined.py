@@ -379,7 +379,11 @@ class CascadeScorer(CombinedScorer):
                 found = await within(reader.ameasure(questions, passages), seconds)
             else:
                 found = await self._runner.acall(measure, seconds)
-            return self._levels(found)
+            values = [as_score(one.joint) for one in found]
+            if not all(map(math.isfinite, values)):
+                what = "the costly scorer gave no finite number for each"
+                raise SignalValueError("relevance", what)
+            return [self._calibrator.apply(value) for value in values]
         except asyncio.CancelledError as error:
             if not awaits or asked_to_stop():
                 # The caller cancelled this question, not the scorer itself.
@@ -387,12 +391,6 @@ class CascadeScorer(CombinedScorer):
             return _excused(TaskBrokeOffError(type(error).__name__))
         except Exception as error:  # noqa: BLE001 - whatever it is, the first stage goes on
             return _excused(error)
-
-    def _levels(self, found: Sequence[SetScore]) -> list[float]:
-        values = [as_score(one.joint) for one in found]
-        if not all(map(math.isfinite, values)):
-            raise SignalValueError("relevance", "the costly scorer gave no finite number for each")
-        return [self._calibrator.apply(value) for value in values]
 
 
 def _excused(error: Exception) -> Exception:
