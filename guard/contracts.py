@@ -268,28 +268,6 @@ class SetRelevanceScorer(RelevanceScorer, Protocol):
         """
 
 
-class AwaitedScorer(SetRelevanceScorer, Protocol):
-    """A scorer that waits rather than computes, so that it can be awaited."""
-
-    async def ascore(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """As `score`, without blocking the event loop."""
-        return await self.ascore_pairs([(question, passage) for passage in passages])
-
-    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """As `score_pairs`, without blocking the event loop."""
-
-    async def ascore_set(self, question: str, passages: Sequence[str]) -> SetScore:
-        """As `score_set`, without blocking the event loop."""
-        return (await self.ascore_sets([question], [passages]))[0]
-
-    async def ascore_sets(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[str]],
-    ) -> list[SetScore]:
-        """As `score_sets`, without blocking the event loop."""
-
-
 @runtime_checkable
 class ConfidenceEstimator(Protocol):
     """Estimates whether the language model itself would answer rightly.
@@ -492,3 +470,21 @@ def probability_of(model: EntailmentModel, premise: str, hypothesis: str, *, sig
     if not isinstance(found, int | float) or not 0.0 <= found <= 1.0:
         raise SignalValueError(signal, "the entailment is neither a bool nor a probability")
     return float(found)
+
+
+# Probability from which on one text follows from another.
+_ENTAILED = 0.5
+
+
+def entail_each_other(
+    model: EntailmentModel, question: str, first: str, second: str, *, signal: str
+) -> bool:
+    """Whether each of two answers, with the question before it, entails the other.
+
+    Raises:
+        SignalValueError: the model returned no usable number; names the signal that asked.
+    """
+    said = [f"{question} {answer}".strip() for answer in (first, second)]
+    return all(
+        probability_of(model, *pair, signal=signal) >= _ENTAILED for pair in (said, said[::-1])
+    )

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from sys import getsizeof
 
@@ -220,6 +220,16 @@ def same_answer(first: str, second: str) -> bool:
     return bool(canonical) and canonical == canonical_answer(second)
 
 
+# Two answers → whether they are the same.
+Sameness = Callable[[str, str], bool]
+
+
+def told_question(same: Sameness, question: str) -> Sameness:
+    """The comparison for answers to `question`, which one with a method `about` is told by it."""
+    about: Callable[[str], Sameness] | None = getattr(same, "about", None)
+    return about(question) if about else same
+
+
 def _folded(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
 
@@ -325,7 +335,8 @@ class SentenceMatcher:
             raise InputError("must be in (0, 1]", where="share")
         self._share = share
         empty, asked = _EMPTY_WORDS, set(canonical_answer(question).split())
-        self._spoken, self._named = empty | asked, asked - empty
+        self._spoken = empty | asked
+        self._named = asked - empty
 
     @property
     def fingerprint(self) -> str:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import accumulate, islice
 from types import NoneType
 from typing import Any
 
@@ -21,7 +21,7 @@ from pydantic import ConfigDict, PositiveInt
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from .errors import InputError, InputTooLargeError, PassageError, QuestionError
-from .language import listed, section, word_list
+from .language import entries_by_word, listed
 from .read_models import CheckedSettings
 
 # Further names of this module are listed by the package.
@@ -200,15 +200,11 @@ class InputLimits(CheckedSettings):
         """
         if not all(isinstance(both, list | tuple) for both in (questions, passages)):
             return False
-        room = _QUICK_BYTES
         try:
-            for length in _lengths(questions, passages):
-                room -= length
-                if room < 0:
-                    break
+            read = accumulate(_lengths(questions, passages))
+            return all(so_far <= _QUICK_BYTES for so_far in read)
         except Exception:  # noqa: BLE001 - an odd object, which may take its time
             return False
-        return room >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,17 +365,9 @@ _WORD = re.compile(r"[^\W\d_]+|¿")
 
 # Words that several languages have stand at each, and tell nothing between them.
 # In the order of the table, which decides between equal counts.
-def _by_word(*kinds: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for kind in kinds:
-        for language in section(kind):
-            for word in word_list(kind, language):
-                found.setdefault(word, []).append(language)
-    return found
-
-
-_LANGUAGES_OF_WORD = _by_word("function_words", "common_words")
-_ASKED_IN, _LETTERS_OF = _by_word("question_words"), _by_word("letters")
+_LANGUAGES_OF_WORD = entries_by_word("function_words", "common_words")
+_ASKED_IN = entries_by_word("question_words")
+_LETTERS_OF = entries_by_word("letters")
 _ENGLISH = "english"
 # How many words of another language stand against one of English.
 _FEWEST_FOREIGN, _FOREIGN_PER_ENGLISH = 2, 3

@@ -72,11 +72,8 @@ class Manifest(BaseModel):
         Raises:
             ModelFolderError: there is none, or it is damaged or of another version.
         """
-        path = folder / MANIFEST_FILE
         hint = "write the folder with `export_scorer(SCORER, DIR, pairs)`"
-        if not path.is_file():
-            raise ModelFolderError(f"no {MANIFEST_FILE}", where=str(folder), hint=hint)
-        return read_model_part(path, cls, hint)
+        return read_model_part(folder / MANIFEST_FILE, cls, hint)
 
 
 class OnnxBackend:

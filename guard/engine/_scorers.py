@@ -289,7 +289,8 @@ class CrossEncoderScorer(RelevanceScorer):
             ModelFolderError: there are several labels, and none is called entailment.
         """
         self.output: Literal["logit", "entailment", "span", "answer"] = "logit"
-        self._label, self.passage_first = 0, False
+        self._label = 0
+        self.passage_first = False
         known = {} if config is None else config.id2label
         reads = None if config is None else pair_model(getattr(config, "architectures", None))
         if reads in (READER, INSTRUCT):
@@ -305,7 +306,8 @@ class CrossEncoderScorer(RelevanceScorer):
                     where=str(folder),
                     hint="name a reranker with one label, or a model of natural language inference",
                 )
-            self.output, self._label = "entailment", int(found[0])
+            self.output = "entailment"
+            self._label = int(found[0])
             self.passage_first = "contradiction" in labels.values()
 
     def _score(self, outputs: Sequence[Floats], row: PairRow) -> float:

@@ -25,6 +25,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from .._byte_cache import ByteCache, made_of
 from ..errors import ModelFolderError, optional_import, require_known
@@ -175,8 +176,10 @@ class PairTokenizer:
     ) -> None:
         require_known(truncation, get_args(Truncation), "truncation")
         self._cache: ByteCache[bytes, TextIds] = ByteCache(cache_bytes, _bytes_of, "word_pieces")
-        self._tokenizer, self._max_length = tokenizer, max_length
-        self._truncation, self._windows = truncation, windows
+        self._tokenizer = tokenizer
+        self._max_length = max_length
+        self._truncation = truncation
+        self._windows = windows
         self._marks, self._types = _surroundings(tokenizer)
         self._room = max_length - sum(map(len, self._marks))
         if self._room < 2:
@@ -319,10 +322,7 @@ class RerankerTemplate:
 def known_templates() -> dict[str, RerankerTemplate]:
     """The templates by model family."""
     text = resources.files(__package__).joinpath("reranker_templates.json").read_text("utf-8")
-    return {
-        family: RerankerTemplate(tuple(found["parts"]), found["yes"], found["no"])
-        for family, found in json.loads(text).items()
-    }
+    return TypeAdapter(dict[str, RerankerTemplate]).validate_json(text)
 
 
 class InstructPairs:
@@ -341,7 +341,8 @@ class InstructPairs:
     """
 
     def __init__(self, tokenizer: Any, template: RerankerTemplate, max_length: int) -> None:
-        self._template, self._max_length = template, max_length
+        self._template = template
+        self._max_length = max_length
         self._fixed = {
             part: piece_ids(tokenizer, part) for part in template.parts if not _SLOT.search(part)
         }

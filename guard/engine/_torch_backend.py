@@ -64,7 +64,9 @@ class TorchBackend:
         self._torch: Any = optional_import("torch")
         if dtype != "float32":
             model.to(getattr(self._torch, dtype))
-        self._model, self._outputs, self.dtype = model, outputs, dtype
+        self._model = model
+        self._outputs = outputs
+        self.dtype = dtype
         self.device = str(model.device)
         if self.device == "cpu":
             keep_torch_usable()

@@ -129,11 +129,9 @@ def load_causal(
 def context_window(config: Any) -> int | None:
     """How many tokens a model reads at most; None where its configuration does not say."""
     text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
-    for name in ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"):
-        value = getattr(text_config, name, None)
-        if isinstance(value, int) and value > 0:
-            return value
-    return None
+    names = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx")
+    values = (getattr(text_config, name, None) for name in names)
+    return next((one for one in values if isinstance(one, int) and one > 0), None)
 
 
 def end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:

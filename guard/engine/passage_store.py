@@ -66,7 +66,9 @@ class EncodedText:
         # Here and not at every match, which would take as long as the products.
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         units = np.asarray(vectors / np.maximum(lengths, np.float32(1e-12)), np.float32)
-        self.ids, self.vectors, self.embedding = ids, units, embedding
+        self.ids = ids
+        self.vectors = units
+        self.embedding = embedding
         for array in (ids, units, embedding):
             array.setflags(write=False)
 

@@ -65,6 +65,21 @@ def by_word(name: str) -> dict[str, str]:
     return {word: entry for entry, words in section(name).items() for word in words.split()}
 
 
+def entries_by_word(*names: str) -> dict[str, list[str]]:
+    """Return by each word of these sections the names of all entries that it stands in.
+
+    Example:
+        >>> entries_by_word("question_words")["wann"]
+        ['german']
+    """
+    found: dict[str, list[str]] = {}
+    for name in names:
+        for entry, words in section(name).items():
+            for word in words.split():
+                found.setdefault(word, []).append(entry)
+    return found
+
+
 def without_suffix(word: str, suffixes: Iterable[str], least: int) -> str:
     """Return a word without the first of these suffixes that leaves it so many letters.
 

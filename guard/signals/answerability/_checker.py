@@ -394,7 +394,8 @@ class PremiseChecker(AnswerabilityVeto):
     """
 
     def __init__(self, *, closed_world: bool = False, now: int | None = None) -> None:
-        self._closed_world, self._now = closed_world, now
+        self._closed_world = closed_world
+        self._now = now
 
     @property
     def fingerprint(self) -> Fingerprint:

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...language import by_word, listed, section, without_suffix
+from ...language import by_word, entries_by_word, listed, section, without_suffix
 
 CJK = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"'s\b|[{CJK}]|\d+|[^\W\d_{CJK}]+")
@@ -162,16 +162,14 @@ def related(first: str, second: str) -> bool:
     return len(shorter) >= stem and shorter[:stem] == longer[:stem]
 
 
-_ABOUT: dict[str, set[str]] = {}
-for _topic, _words in section("topics").items():
-    for _word in _words.split():
-        _ABOUT.setdefault(_word, set()).add(_topic)
+# Word → topics that it belongs to.
+_ABOUT = entries_by_word("topics")
 
 
 def without_topics(text: str, families: frozenset[str]) -> str:
     """A folded Chinese text without the words of some topics."""
     for word in sorted(_ABOUT, key=len, reverse=True):
-        if not word.isascii() and _ABOUT[word] & families:
+        if not word.isascii() and families.intersection(_ABOUT[word]):
             text = text.replace(word, " ")
     return text
 

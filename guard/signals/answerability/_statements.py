@@ -181,7 +181,8 @@ def likeness(first: str, second: str, *, one_source: bool = False) -> Likeness:
         >>> likeness("Hassanal Bolkiah", "Hassanal Bolkiah I of Brunei").name
         'MAYBE'
     """
-    left, right = _name(first), _name(second)
+    left = _name(first)
+    right = _name(second)
     if not left or not right:
         return Likeness.MAYBE
     if left == right:
@@ -247,23 +248,23 @@ def _shortened(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
     """Whether one may be short for the other: "US", "Man Utd", "W. S. Churchill"."""
     shorter, longer = sorted((left, right), key=lambda name: sum(map(len, name)))
     letters = "".join(shorter)
-    if len(longer) > 1 and 1 < len(letters) <= len(longer) + 1 and letters.isascii():
-        initials = iter("".join(word[0] for word in longer))
-        if all(letter in initials for letter in letters):
-            return True
+    initials = "".join(word[0] for word in longer)
+    short = len(longer) > 1 and 1 < len(letters) <= len(longer) + 1 and letters.isascii()
+    if short and _in_order(letters, initials):
+        return True
     if shorter[-1] == longer[-1] and shorter[0][0] == longer[0][0]:
         # An initial, or a second name that one leaves out.
         return len(shorter[0]) == 1 or len(longer[0]) == 1 or shorter[0] == longer[0]
     return len(shorter) == len(longer) and all(
-        _abbreviates(word, whole) for word, whole in zip(shorter, longer, strict=True)
+        word[0] == whole[0] and word.isascii() and _in_order(word, whole)
+        for word, whole in zip(shorter, longer, strict=True)
     )
 
 
-def _abbreviates(short: str, whole: str) -> bool:
-    if short[0] != whole[0] or not short.isascii():
-        return False
-    letters = iter(whole)
-    return all(letter in letters for letter in short)
+def _in_order(letters: str, text: str) -> bool:
+    """Whether the letters stand in a text in their order, others between them or not."""
+    rest = iter(text)
+    return all(letter in rest for letter in letters)
 
 
 def _near(left: tuple[str, ...], right: tuple[str, ...], first: str) -> bool:
@@ -477,15 +478,11 @@ def find_answers(
 
 
 def _complete(half: Phrase, linked: Iterable[Statement], closed_world: bool) -> bool:
-    if closed_world or _is_single(half):
-        return True
-    return any(s.form == "answered" or _RULE["complete"].search(s.text) for s in linked)
-
-
-def _is_single(half: Phrase) -> bool:
     texts = half.texts
     joined = "".join(texts)
-    return any(word in texts or (not word.isascii() and word in joined) for word in _SINGLE)
+    single = any(word in texts or (not word.isascii() and word in joined) for word in _SINGLE)
+    told = any(s.form == "answered" or _RULE["complete"].search(s.text) for s in linked)
+    return closed_world or single or told
 
 
 def _answer(half: Phrase, statement: Statement, closed_world: bool) -> str:

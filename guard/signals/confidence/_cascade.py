@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from copy import copy
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 from ..._model_steps import Draw, Request, Steps
@@ -74,7 +74,8 @@ class Cascade(StepwiseEstimator):
             raise InputError("must be in (0, 1] or None", where="accept")
         if reject is not None and not 0.0 <= reject < (1.0 if accept is None else accept):
             raise InputError("must be in [0, 1), below accept, or None", where="reject")
-        self._accept, self._reject = accept, reject
+        self._accept = accept
+        self._reject = reject
 
     def deciding_at(self, threshold: float) -> Cascade:
         """The same cascade, whose costly estimator stops once "at least `threshold`" is decided.
@@ -93,13 +94,9 @@ class Cascade(StepwiseEstimator):
     @property
     def cost(self) -> Cost:
         """Both estimators' cost, one greedy answer shared."""
-        cheap, costly = self._cheap.cost, self._costly.cost
-        return Cost(
-            greedy_calls=max(cheap.greedy_calls, costly.greedy_calls),
-            sampled_calls=cheap.sampled_calls + costly.sampled_calls,
-            other_calls=cheap.other_calls + costly.other_calls,
-            forward_passes=cheap.forward_passes + costly.forward_passes,
-        )
+        both = zip(astuple(self._cheap.cost), astuple(self._costly.cost), strict=True)
+        greedy_calls, *others = both
+        return Cost(max(greedy_calls), *map(sum, others))
 
     @property
     def fingerprint(self) -> Fingerprint:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from functools import partial
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from ...contracts import (
     LanguageModel,
 )
 from ...errors import InputError, LanguageModelError
-from ...matching import SentenceMatcher
+from ...matching import Sameness, SentenceMatcher, told_question
 from ...prompts import Prompt
 from ._driver import ClosedBookEstimator
 from ._single_answers import settled_by_greedy
@@ -84,13 +84,14 @@ class SampledConsistency(ClosedBookEstimator):
         sampling: Sampling | None = None,
         threshold: float = 0.7,
         prompt: Prompt | None = None,
-        same: Callable[[str, str], bool] = _SAME,
+        same: Sameness = _SAME,
         stopping: Stopping = "curtailed",
         shortcut: float | None = 0.9,
     ) -> None:
         sampling = Sampling() if sampling is None else sampling
         super().__init__(language_model, prompt, sampling.seed)
-        self._n, self._threshold = sampling.n, threshold
+        self._n = sampling.n
+        self._threshold = threshold
         self._temperature, self._seed = sampling.temperature, sampling.seed
         self._same = same
         self._rule = _rule(stopping, self._n, threshold)
@@ -140,8 +141,7 @@ class SampledConsistency(ClosedBookEstimator):
         if settled is not None:
             return Confidence(settled, answer, samples_drawn=0, samples_saved=self._n, calls=1)
         prompt = self._prompt.fill(question=question)
-        about = getattr(self._same, "about", None)
-        same = about(question) if about else self._same
+        same = told_question(self._same, question)
         matches = misses = 0
         failed: LanguageModelError | None = None
         while (wave := self._next_wave(matches, misses)) > 0:
@@ -167,7 +167,7 @@ class SampledConsistency(ClosedBookEstimator):
         return left if self._rule is None else min(self._rule.next_wave(matches, misses), left)
 
 
-def _repeats(same: Callable[[str, str], bool], answer: str, samples: list[Generation]) -> int:
+def _repeats(same: Sameness, answer: str, samples: list[Generation]) -> int:
     """How many samples say the same as the answer."""
     return sum(same(answer, sample.text) for sample in samples)
 

@@ -16,9 +16,10 @@ from ...contracts import (
     EntailmentModel,
     Generation,
     LanguageModel,
+    entail_each_other,
 )
 from ...errors import InputError, LanguageModelError, require_known
-from ...matching import SentenceMatcher, canonical_answer
+from ...matching import Sameness, SentenceMatcher, canonical_answer, told_question
 from ...prompts import Prompt
 from ._driver import ClosedBookEstimator
 from ._single_answers import required_logprobs
@@ -39,8 +40,6 @@ class AnswerClusters(Protocol):
         """A cluster number for each answer; numbers count up from 0 as clusters appear."""
 
 
-# Two answers → whether they are the same.
-Sameness = Callable[[str, str], bool]
 ClustersFrom = AnswerClusters | EntailmentModel | Sameness | None
 
 
@@ -78,12 +77,7 @@ def matched(same: Sameness) -> Clusters:
 
     A function with a method `about(question)` is told the question by it.
     """
-
-    def comparison(question: str) -> Sameness:
-        about: Callable[[str], Sameness] | None = getattr(same, "about", None)
-        return about(question) if about else same
-
-    return Clusters({"clusters": "matched", "same": _name_of(same)}, comparison)
+    return Clusters({"clusters": "matched", "same": _name_of(same)}, partial(told_question, same))
 
 
 def entailed(model: EntailmentModel) -> Clusters:
@@ -93,12 +87,7 @@ def entailed(model: EntailmentModel) -> Clusters:
     """
 
     def comparison(question: str) -> Sameness:
-        def entail_each_other(first: str, second: str) -> bool:
-            said = [f"{question.strip()} {answer}".strip() for answer in (first, second)]
-            # A judge that gives probabilities in the place of verdicts is read at one half.
-            return all(model.entails(*pair) >= 0.5 for pair in (said, said[::-1]))
-
-        return entail_each_other
+        return partial(entail_each_other, model, question.strip(), signal="confidence")
 
     settings: Settings = {
         "clusters": "entailment",
@@ -114,14 +103,12 @@ def as_clusters(clusters: ClustersFrom) -> AnswerClusters:
     Raises:
         InputError: it can neither cluster, judge nor be called.
     """
-    if clusters is None:
-        return matched(SentenceMatcher())
     if isinstance(clusters, AnswerClusters):
         return clusters
     if isinstance(clusters, EntailmentModel):
         return entailed(clusters)
-    if callable(clusters):
-        return matched(clusters)
+    if clusters is None or callable(clusters):
+        return matched(clusters or SentenceMatcher())
     raise InputError(
         f"a {type(clusters).__name__} cannot cluster answers",
         where="clusters",
@@ -237,7 +224,8 @@ class SemanticEntropy(ClosedBookEstimator):
         if sampling.n < 2:
             raise InputError("must be at least 2", where="n")
         require_known(variant, get_args(Variant), "variant")
-        self._n, self._variant = sampling.n, variant
+        self._n = sampling.n
+        self._variant = variant
         self._clusters = as_clusters(clusters)
         # Rules are too quick to be worth a thread.
         self._by_rules = clusters is None

@@ -189,22 +189,18 @@ def spoken_confidence(text: str) -> float | None:
 
 
 def _stated_scale(text: str) -> float | None:
-    found = _RULE["of"].search(text)
-    if found:
+    if found := _RULE["of"].search(text):
         value, whole = float(found[1]), float(found[2])
         if whole in (1.0, 5.0, 10.0, 100.0) and value <= whole:
             return value / whole
-    found = _RULE["range"].search(text)
-    if found:
+    if found := _RULE["range"].search(text):
         return _within((float(found[1]) + float(found[2])) / 200)
     found = _RULE["percent"].search(text)
     if found and "-" not in text[max(0, found.start() - 1) : found.start()]:
         return _within(float(found[1]) / 100)
-    found = _RULE["chinese_percent"].search(text)
-    if found:
+    if found := _RULE["chinese_percent"].search(text):
         return _within(_number(found[1]) / 100)
-    found = _RULE["tenths"].search(text)
-    if found:
+    if found := _RULE["tenths"].search(text):
         tenths = _number(found[1])
         extra = _number(found[2]) / 10 if found[2] else 0.5 if found[3] else 0.0
         return _within((tenths + extra) / 10)
@@ -365,10 +361,9 @@ class PTrue(ClosedBookEstimator):
         if self._method == "options":
             share = yield from score_yes(asked, ["yes"], ["no"])
             return Confidence(share, answer, calls=1)
-        calls = 1
+        calls = 1 + (self._method == "reply")
         if self._method == "reply":
             [reply] = yield Draw(asked)
-            calls += 1
             if reply.token_logprobs:
                 return Confidence(first_token_share(reply), answer, calls=calls)
         sampling = self._sampling

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -21,16 +21,14 @@ from ...contracts import (
     View,
     checked_entailment,
     checked_language_model,
-    probability_of,
+    entail_each_other,
 )
 from ...engine import BiEncoderScorer, CrossEncoderScorer
 from ...errors import InputError, LanguageModelError, ModelFolderError, SignalValueError
-from ...matching import is_refusal, same_answer
+from ...matching import Sameness, is_refusal, same_answer, told_question
 from ...prompts import Prompt
+from ...routing import at_once
 from .meaning_rules import Rule
-
-# Two answers → whether they count as one.
-Sameness = Callable[[str, str], bool]
 
 # An answer, the indices of the passages that gave it, whether it is the closed-book one.
 Said = tuple[str, tuple[int, ...], bool]
@@ -48,17 +46,16 @@ def views_of(question: str, said: Sequence[Said], same: Sameness) -> list[View]:
         said: the answers; empty ones and refusals are nobody's view.
         same: when two answers count as one.
     """
-    about = getattr(same, "about", None)
-    equal: Sameness = same if about is None else about(question)
+    equal = told_question(same, question)
     groups: list[list[Said]] = []
     for one in said:
         if not one[0].strip() or is_refusal(one[0]):
             continue
-        home = next((g for g in groups if all(equal(other[0], one[0]) for other in g)), None)
-        if home is None:
-            groups.append([one])
-        else:
-            home.append(one)
+        fitting = (g for g in groups if all(equal(other[0], one[0]) for other in g))
+        home = next(fitting, [])
+        if not home:
+            groups.append(home)
+        home.append(one)
     return [_view(group) for group in groups]
 
 
@@ -116,25 +113,27 @@ class AnswerConflict:
         Raises:
             LanguageModelError: the model did not answer, or with nothing.
         """
-        prompts = self._prompts(question, passages)
-        drawn = self._language_model.generate(list(prompts)) if prompts else []
-        return self._found(question, closed_book_answer, prompts, drawn)
+        return at_once(self._examined(question, closed_book_answer, passages, awaits=False))
 
     async def aexamine(
         self, question: str, closed_book_answer: str, passages: Sequence[str]
     ) -> ConflictFinding:
         """As `examine`, without blocking the event loop."""
-        prompts = self._prompts(question, passages)
-        drawn = await self._language_model.agenerate(list(prompts)) if prompts else []
-        return self._found(question, closed_book_answer, prompts, drawn)
+        return await self._examined(question, closed_book_answer, passages, awaits=True)
 
-    def _found(
+    async def _examined(
         self,
         question: str,
         closed_book: str,
-        prompts: Mapping[str, Sequence[int]],
-        drawn: Sequence[Sequence[Generation]],
+        passages: Sequence[str],
+        *,
+        awaits: bool,
     ) -> ConflictFinding:
+        prompts, model = self._prompts(question, passages), self._language_model
+        drawn: Sequence[Sequence[Generation]] = ()
+        if prompts:
+            asked = list(prompts)
+            drawn = await model.agenerate(asked) if awaits else model.generate(asked)
         if not all(found.text.strip() for [found] in drawn):
             # Taken for no view, it would pass for agreement.
             raise LanguageModelError("an empty reply to the question whether there is a conflict")
@@ -264,8 +263,8 @@ class CrossEncoderEntailment:
 # most 1 in 100 pairs of answers to different questions of one kind, the closest of ten each,
 # for the same where the rules leave them open.
 DEFAULT_THRESHOLD = 0.65
-# Cosine below which an entailment model is not asked, and from which probability it says yes.
-_FLOOR, _ENTAILED = 0.3, 0.5
+# Cosine below which an entailment model is not asked.
+_FLOOR = 0.3
 
 
 class SameMeaning:
@@ -341,19 +340,16 @@ class SameMeaning:
         if rule in (Rule.SAME, Rule.DIFFERENT):
             return rule is Rule.SAME
         if self._embedder is None or (self._by_name and not _latin(first + second)):
-            return self._entail_each_other(first, second, question)
+            return self._entailed(question, first, second)
         cosine = self._cosine(first, second)
         if self._nli is not None:
-            return cosine >= _FLOOR and self._entail_each_other(first, second, question)
+            return cosine >= _FLOOR and self._entailed(question, first, second)
         return rule is Rule.OPEN and cosine >= self._threshold
 
-    def _entail_each_other(self, first: str, second: str, question: str) -> bool:
-        if self._nli is None:
-            return False
-        one, other = (f"{question} {answer}".strip() for answer in (first, second))
-        return all(
-            probability_of(self._nli, *pair, signal="conflict") >= _ENTAILED
-            for pair in ((one, other), (other, one))
+    def _entailed(self, question: str, first: str, second: str) -> bool:
+        nli = self._nli
+        return nli is not None and entail_each_other(
+            nli, question, first, second, signal="conflict"
         )
 
     def _cosine(self, first: str, second: str) -> float:

@@ -13,8 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from abc import abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from ..._measuring import SetReader, as_score, checks_its_deadline
-from ...contracts import AwaitedScorer, RelevanceScorer, SetScore
+from ...contracts import RelevanceScorer, SetScore
 from ...deadlines import (
     DeadlineRunner,
     asked_to_stop,
@@ -36,7 +35,8 @@ from ...errors import DeadlineExceededError, InputError, SignalValueError, TaskB
 from ...fingerprint import CASCADE, MIX, CascadeRule, Fingerprint, MixRule, strict_kind
 from ...policy import default_calibrator
 from ...read_models import check_model
-from ...routing import Calibrator, adrive, at_once
+from ...routing import Calibrator
+from ._judge import AwaitedScorer
 
 _logger = logging.getLogger("knowgate.guard")
 # Costly calls under way at once, stuck ones included.
@@ -45,9 +45,7 @@ _MOST_WORKERS = 32
 _SHARE_OF_TIME = 0.9
 _MOST_MISSED = 2
 _CALIBRATOR: TypeAdapter[Calibrator] = TypeAdapter(Calibrator)
-# A scorer, the questions that it is asked about, and the passages of each.
-_Asked = tuple[SetReader, Sequence[str], Sequence[Sequence[str]]]
-_Values = Generator[_Asked, Any, list[SetScore]]
+_TextSets = Sequence[Sequence[str]]
 MOST_PARTS = 5
 
 
@@ -100,31 +98,13 @@ class CombinedScorer(AwaitedScorer):
         """As `score_pairs`, without blocking the event loop."""
         return await call_on_thread(lambda: self.score_pairs(pairs))
 
-    def score_sets(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[SetScore]:
-        """The first scorer's scores of each question's passages, and the value of all."""
-        return at_once(
-            adrive(self._values(questions, passages), partial(self._answer, is_async=False))
-        )
 
-    async def ascore_sets(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[str]],
-    ) -> list[SetScore]:
-        """As `score_sets`, without blocking the event loop."""
-        return await adrive(self._values(questions, passages), partial(self._answer, is_async=True))
-
-    @abstractmethod
-    def _values(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> _Values:
-        """Yields what to ask of which scorer, is sent its scores, returns the values of all."""
-
-    async def _answer(self, asked: _Asked, *, is_async: bool) -> Any:
-        reader, questions, passages = asked
-        if is_async:
-            return await reader.ameasure(questions, passages)
-        return reader.measure(questions, passages)
+async def _measured(
+    reader: SetReader, questions: Sequence[str], passages: _TextSets, *, awaits: bool
+) -> list[SetScore]:
+    if awaits:
+        return await reader.ameasure(questions, passages)
+    return reader.measure(questions, passages)
 
 
 def _known(name: str, scorers: Iterable[RelevanceScorer]) -> Iterator[Any]:
@@ -199,7 +179,9 @@ class MixScorer(CombinedScorer):
             return Fingerprint(kind=MIX, parts=parts)
         return self._rule.fingerprint(parts)
 
-    def _values(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> _Values:
+    async def _values(
+        self, questions: Sequence[str], passages: _TextSets, *, awaits: bool
+    ) -> list[SetScore]:
         rule = self._rule
         if rule is None:
             raise InputError(
@@ -207,10 +189,8 @@ class MixScorer(CombinedScorer):
                 where=f"{MIX}:",
                 hint="measure its scorers, then `knowgate calibrate --mix`, and serve that policy",
             )
-        by_part: list[list[SetScore]] = []
-        for reader in self._readers:
-            measured = yield reader, questions, passages
-            by_part.append(measured)
+        ask = partial(_measured, questions=questions, passages=passages, awaits=awaits)
+        by_part = [await ask(reader) for reader in self._readers]
         return [
             SetScore(
                 first.scores,
@@ -327,14 +307,22 @@ class CascadeScorer(CombinedScorer):
     def _always_asked(self) -> Sequence[RelevanceScorer]:
         return self.scorers[:1]
 
-    def _values(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> _Values:
-        cheap: list[SetScore] = yield self._cheap, questions, passages
-        strict = yield from self._strict_values(cheap, questions, passages)
+    async def _values(
+        self, questions: Sequence[str], passages: _TextSets, *, awaits: bool
+    ) -> list[SetScore]:
+        def those(places: Sequence[int]) -> tuple[list[str], list[Sequence[str]]]:
+            return [questions[place] for place in places], [passages[place] for place in places]
+
+        cheap = await _measured(self._cheap, questions, passages, awaits=awaits)
+        strict: dict[int, float] = {}
+        # The strict reading, of what passes or may pass by a verdict.
+        passing = [i for i, one in enumerate(cheap) if one.joint >= self._rule.threshold]
+        for reader in self._strict if passing else ():
+            found = await _measured(reader, *those(passing), awaits=awaits)
+            strict = {index: one.joint for index, one in zip(passing, found, strict=True)}
         values = [(one.joint, strict.get(index, math.inf)) for index, one in enumerate(cheap)]
-        asked = [index for index, those in enumerate(values) if self._rule.asks(*those)]
-        verdicts = yield from self._verdicts(
-            [questions[index] for index in asked], [passages[index] for index in asked]
-        )
+        asked = [index for index, pair in enumerate(values) if self._rule.asks(*pair)]
+        verdicts = await self._verdicts(*those(asked), awaits=awaits)
         by_index = dict(zip(asked, verdicts, strict=True))
         return [
             SetScore(
@@ -345,26 +333,10 @@ class CascadeScorer(CombinedScorer):
             for index, (one, (own, doubted)) in enumerate(zip(cheap, values, strict=True))
         ]
 
-    def _strict_values(
-        self, cheap: list[SetScore], questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> Generator[_Asked, Any, dict[int, float]]:
-        """Values of the strict reading by place, of what passes or may pass by a verdict."""
-        passing = [i for i, one in enumerate(cheap) if one.joint >= self._rule.threshold]
-        if not (self._strict and passing):
-            return {}
-        found: list[SetScore] = yield (
-            self._strict[0],
-            [questions[index] for index in passing],
-            [passages[index] for index in passing],
-        )
-        return {index: one.joint for index, one in zip(passing, found, strict=True)}
-
-    def _verdicts(
-        self,
-        questions: list[str],
-        passages: list[Sequence[str]],
-    ) -> Generator[_Asked, Any, list[float | None]]:
-        """Yield what to ask about together; is sent verdicts, or what was raised.
+    async def _verdicts(
+        self, questions: list[str], passages: _TextSets, *, awaits: bool
+    ) -> list[float | None]:
+        """The verdict on each question, or None.
 
         Together first; where that fails, one by one, so that one question costs only its own
         verdict. One that hangs is waited for twice.
@@ -373,14 +345,14 @@ class CascadeScorer(CombinedScorer):
         verdicts: list[float | None] = [None] * count
         if not count:
             return verdicts
-        found = yield self._costly, questions, passages
+        found = await self._judged(questions, passages, awaits=awaits)
         if not isinstance(found, Exception):
             return list(found)
         missed = int(isinstance(found, DeadlineExceededError))
         for index in range(count) if count > 1 else ():
             if missed >= _MOST_MISSED:
                 break
-            found = yield self._costly, [questions[index]], [passages[index]]
+            found = await self._judged([questions[index]], [passages[index]], awaits=awaits)
             if isinstance(found, Exception):
                 missed += isinstance(found, DeadlineExceededError)
             else:
@@ -392,35 +364,33 @@ class CascadeScorer(CombinedScorer):
         )
         return verdicts
 
-    async def _answer(self, asked: _Asked, *, is_async: bool) -> Any:
-        """Scores of the cheap scorer; verdicts of the costly one, or what was raised instead."""
-        reader, questions, passages = asked
-        if reader is not self._costly:
-            return await super()._answer(asked, is_async=is_async)
+    async def _judged(
+        self, questions: Sequence[str], passages: _TextSets, *, awaits: bool
+    ) -> list[float] | Exception:
+        """Verdicts of the costly scorer, or what was raised instead."""
+        reader = self._costly
         most = min(self._seconds * len(questions), _SHARE_OF_TIME * seconds_left())
         seconds = None if math.isinf(most) else most
         measure = partial(reader.measure, questions, passages)
         try:
-            if not is_async:
+            if not awaits:
                 found = self._runner.call(measure, seconds)
             elif reader.awaited:
                 found = await within(reader.ameasure(questions, passages), seconds)
             else:
                 found = await self._runner.acall(measure, seconds)
-            return self._levels(found)
+            values = [as_score(one.joint) for one in found]
+            if not all(map(math.isfinite, values)):
+                what = "the costly scorer gave no finite number for each"
+                raise SignalValueError("relevance", what)
+            return [self._calibrator.apply(value) for value in values]
         except asyncio.CancelledError as error:
-            if not is_async or asked_to_stop():
+            if not awaits or asked_to_stop():
                 # The caller cancelled this question, not the scorer itself.
                 raise
             return _excused(TaskBrokeOffError(type(error).__name__))
         except Exception as error:  # noqa: BLE001 - whatever it is, the first stage goes on
             return _excused(error)
-
-    def _levels(self, found: Sequence[SetScore]) -> list[float]:
-        values = [as_score(one.joint) for one in found]
-        if not all(map(math.isfinite, values)):
-            raise SignalValueError("relevance", "the costly scorer gave no finite number for each")
-        return [self._calibrator.apply(value) for value in values]
 
 
 def _excused(error: Exception) -> Exception:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -163,6 +162,7 @@ class _Passage:
         kinds: the different stems.
         sentences: where each begins and ends.
         asking: the sentences that are questions.
+        outside: the stems of words in no such sentence, each in its place; others are empty.
         segments: its sentences, lines and cells.
     """
 
@@ -172,6 +172,7 @@ class _Passage:
     kinds: frozenset[str]
     sentences: tuple[Span, ...]
     asking: tuple[Span, ...]
+    outside: tuple[str, ...]
     segments: tuple[Segment, ...]
 
     @classmethod
@@ -179,13 +180,16 @@ class _Passage:
         """Read a passage."""
         text = _folded(passage)
         (stems, spans), sentences = _words(text), tuple(spans_of(_SENTENCE_END, text))
-        asking = (
-            span
-            for span in sentences
-            if text[span[0] : span[1]].rstrip("\"')] ").endswith(("?", "؟"))
-        )
-        kinds = frozenset(stems)
-        return cls(text, stems, spans, kinds, sentences, tuple(asking), segments_of(text))
+        asks = bytearray(len(text))
+        asking: list[Span] = []
+        for start, end in sentences:
+            if text[start:end].rstrip("\"')] ").endswith(("?", "؟")):
+                asking.append((start, end))
+                asks[start:end] = b"?" * (end - start)
+        outside = ("" if asks[at] else stem for stem, (at, _) in zip(stems, spans, strict=True))
+        kinds, segments = frozenset(stems), segments_of(text)
+        read = tuple(asking), tuple(outside)
+        return cls(text, stems, spans, kinds, sentences, *read, segments)
 
     @property
     def bytes(self) -> int:
@@ -362,7 +366,7 @@ def _lists(asked: Sequence[str], passage: _Passage) -> list[Span]:
     content = known - ASIDE
     if len(content) < _FEWEST_LISTED_KINDS or 2 * len(content & passage.kinds) < len(content):
         return []
-    free = _free(known, passage)
+    free = [stem in known for stem in passage.outside]
     if sum(free) < _FEWEST_LISTED:
         return []
     ordered = [stem for stem in asked if stem in known]
@@ -382,18 +386,6 @@ def _lists(asked: Sequence[str], passage: _Passage) -> list[Span]:
                 place = run[-1]
         place += 1
     return found
-
-
-def _free(known: AbstractSet[str], passage: _Passage) -> list[bool]:
-    """Per word whether it is one of the question's and stands in no sentence that asks."""
-    free = [stem in known for stem in passage.stems]
-    if passage.asking:
-        lows = [low for low, _ in passage.asking]
-        for place in [place for place, is_known in enumerate(free) if is_known]:
-            start, end = passage.spans[place]
-            before = bisect_right(lows, start) - 1
-            free[place] = before < 0 or passage.asking[before][1] < end
-    return free
 
 
 def _is_list(hits: Sequence[str], content: AbstractSet[str], pairs: set[tuple[str, str]]) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,10 +29,10 @@ from ..._model_steps import (
     verdicts_of,
 )
 from ...contracts import (
-    AwaitedScorer,
     Generation,
     LanguageModel,
     ScoringLanguageModel,
+    SetRelevanceScorer,
     SetScore,
     checked_language_model,
 )
@@ -53,6 +54,54 @@ _MARK_DIGITS = 16
 _BATCH_SIZE = 8
 _CACHE_BYTES = 8 * 2**20
 _YES, _NO = ("yes", "是"), ("no", "否")
+
+
+class AwaitedScorer(SetRelevanceScorer):
+    """A scorer that waits rather than computes, so that it can be awaited.
+
+    It is written once, as a coroutine: the sync forms run one that waits for nothing.
+    """
+
+    async def ascore(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
+        """As `score`, without blocking the event loop."""
+        return await self.ascore_pairs([(question, passage) for passage in passages])
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """The score of each passage alone, of shape (len(pairs),)."""
+        return at_once(self._alone(pairs, awaits=False))
+
+    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """As `score_pairs`, without blocking the event loop."""
+        return await self._alone(pairs, awaits=True)
+
+    async def ascore_set(self, question: str, passages: Sequence[str]) -> SetScore:
+        """As `score_set`, without blocking the event loop."""
+        return (await self.ascore_sets([question], [passages]))[0]
+
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """The scores of each question's passages, and the value of all together."""
+        return at_once(self._values(questions, passages, awaits=False))
+
+    async def ascore_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """As `score_sets`, without blocking the event loop."""
+        return await self._values(questions, passages, awaits=True)
+
+    async def _alone(
+        self, pairs: Sequence[tuple[str, str]], *, awaits: bool
+    ) -> NDArray[np.float64]:
+        questions, passages = [asked for asked, _ in pairs], [(told,) for _, told in pairs]
+        found = await self._values(questions, passages, awaits=awaits)
+        return np.asarray([one.scores[0] for one in found], dtype=np.float64)
+
+    @abstractmethod
+    async def _values(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]], *, awaits: bool
+    ) -> list[SetScore]:
+        """As `score_sets`; the event loop goes on meanwhile where it `awaits`."""
 
 
 class SufficiencyJudge(AwaitedScorer):
@@ -119,7 +168,8 @@ class SufficiencyJudge(AwaitedScorer):
             raise InputError("must be at least 1", where="passage_characters, total_characters")
         self._scores_options = isinstance(language_model, ScoringLanguageModel)
         self._verdicts: ByteCache[bytes, float] = ByteCache(cache_bytes, lambda _: 24, "verdicts")
-        self._calls, self._counting = 0, threading.Lock()
+        self._calls = 0
+        self._counting = threading.Lock()
 
     @property
     def calls(self) -> int:
@@ -147,52 +197,10 @@ class SufficiencyJudge(AwaitedScorer):
             },
         )
 
-    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """Verdicts of shape (len(pairs),), one on each passage alone.
-
-        Raises:
-            LanguageModelError: the model failed, or replied neither yes nor no.
-        """
-        return at_once(self._score_pairs(pairs, awaits=False))
-
-    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """As `score_pairs`, without blocking the event loop."""
-        return await self._score_pairs(pairs, awaits=True)
-
-    def score_sets(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[str]],
-    ) -> list[SetScore]:
-        """The verdict on each question's passages, at least one, all together.
-
-        Raises:
-            LanguageModelError: the model failed, or replied neither yes nor no.
-        """
-        return at_once(self._score_sets(questions, passages, awaits=False))
-
-    async def ascore_sets(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[str]],
-    ) -> list[SetScore]:
-        """As `score_sets`, without blocking the event loop."""
-        return await self._score_sets(questions, passages, awaits=True)
-
     # -- verdicts ---------------------------------------------------------------------
 
-    async def _score_pairs(
-        self, pairs: Sequence[tuple[str, str]], *, awaits: bool
-    ) -> NDArray[np.float64]:
-        asked = [(question, (passage,)) for question, passage in pairs]
-        return np.asarray(await self._judged(asked, awaits=awaits), np.float64)
-
-    async def _score_sets(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[str]],
-        *,
-        awaits: bool,
+    async def _values(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]], *, awaits: bool
     ) -> list[SetScore]:
         if not all(passages):
             raise InputError("holds no passage", where="passages")

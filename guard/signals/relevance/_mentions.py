@@ -14,13 +14,14 @@ something by its words, and is not found.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from ...language import listed, word_list
 from ...model_files import require_files
@@ -125,10 +126,7 @@ def bundled_model() -> MentionModel:
         ModelFolderError: the file is missing, or its sha256 is not the expected one.
     """
     require_files(MENTIONS_FILE.parent, {MENTIONS_FILE.name: MENTIONS_SHA256})
-    value = json.loads(MENTIONS_FILE.read_text(encoding="utf-8"))
-    return MentionModel(
-        *(value[name] for name in ("words", "new", "features", "bias", "threshold"))
-    )
+    return TypeAdapter(MentionModel).validate_json(MENTIONS_FILE.read_bytes())
 
 
 @dataclass(frozen=True, slots=True)

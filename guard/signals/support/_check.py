@@ -333,7 +333,8 @@ def _replaced(sentence: Sentence, told: Sentence, sources: _Sources) -> Iterator
 
 
 def _is_told(shown: str, text: str) -> bool:
-    here, there = folded(shown), folded(text)
+    here = folded(shown)
+    there = folded(text)
     return f" {here} " in f" {there} " if here.isascii() else here in there
 
 

@@ -67,14 +67,11 @@ class Support:
 
         Without the reply nothing that anybody wrote is in it.
         """
-        rows = []
-        for one in self.sentences:
-            row = asdict(one)
-            row.pop("missing")
+        rows = list(map(asdict, self.sentences))
+        for row in rows:
+            missing = row.pop("missing")
             if reply is not None:
-                row["text"] = reply[one.start : one.end]
-                row["missing"] = list(one.missing)
-            rows.append(row)
+                row |= {"text": reply[row["start"] : row["end"]], "missing": list(missing)}
         return {"support": self.value, "sentences": rows}
 
 

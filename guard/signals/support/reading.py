@@ -229,9 +229,7 @@ def _items(reading: Reading) -> Iterator[Item]:
 
 
 def _quantity(reading: Reading, word: Word, following: Word | None) -> Item:
-    unit = ""
-    if following is not None and following.text in UNITS.values():
-        unit = following.text
+    unit = following.text if following and following.text in UNITS.values() else ""
     shown = reading.shown(word)
     # "The first", "two kinds", "I": what counts or orders the reply's own words.
     is_figure = unit or any(map(str.isdigit, shown)) or word.text.startswith("month ")
