@@ -36,7 +36,7 @@ from .errors import (
 )
 from .fingerprint import JOINT, aggregator, default_aggregator, output_scale
 from .process import cpu_count
-from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields, at_once
+from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields, Send, at_once
 from .text import Request, TextWithMetadata
 
 # The passages of several questions.
@@ -447,11 +447,16 @@ class SignalRunner:
     # -- many questions: together where a signal can, otherwise side by side -----------
 
     async def measure_batch(
-        self, needs: Sequence[Measure], batch: dict[str, Patience], *, awaits: bool
-    ) -> list[Outcome]:
-        """The outcomes of many needs, in order; those of one signal together where it can."""
+        self,
+        needs: Mapping[int, Measure],
+        send: Send[Outcome],
+        batch: dict[str, Patience],
+        *,
+        awaits: bool,
+    ) -> None:
+        """Send the outcomes of many needs, in order; those of one signal together where it can."""
         by_signal: dict[str, dict[int, Measure]] = {}
-        for index, need in enumerate(needs):
+        for index, need in needs.items():
             by_signal.setdefault(need.signal.name, {})[index] = need
         side_by_side: dict[int, Measure] = {}
         outcomes: dict[int, Outcome] = {}
@@ -468,7 +473,8 @@ class SignalRunner:
                 outcomes |= await self._singly(singly, batch, width, awaits=awaits)
         width = self._max_concurrency
         outcomes |= await self._singly(side_by_side, batch, width, awaits=awaits)
-        return [outcomes[index] for index in range(len(needs))]
+        for index in needs:
+            send(index, outcomes[index])
 
     def _patience(self, signal: Signal[Any], batch: dict[str, Patience]) -> Patience:
         if signal.name not in batch:

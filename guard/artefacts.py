@@ -186,7 +186,7 @@ class LeakTest:
         if any(passing > size or not size for size, passing, _ in counts):
             # No passage has such counts.
             return 1.0
-        total = math.fsum(count * passing / size for size, passing, count in counts)
+        total = sum_of_shares(counts)
         if total > self.bound * self.passages:
             return 1.0
         if self.takes_long:
@@ -252,6 +252,13 @@ MOST_QUESTIONS = 1_000_000
 Count = Annotated[int, Field(ge=0, le=MOST_QUESTIONS)]
 # `(questions, of those let through, how many such passages)`.
 Groups = Annotated[tuple[tuple[Count, Count, Count], ...], Field(max_length=10_000)]
+"""Of one bound at one point, how the questions that count went by group: `(questions that count, of
+those that went wrong, how many such groups)`; of a cost `(20, twentieths of the mean cost, …)`.
+
+A group of which no question counts says nothing. Each other one counts once, by its share of
+questions that went wrong, whatever its size: shares of different groups are independent, those
+of its questions need not be. The chance of so small shares is that of `LeakTest`.
+"""
 
 # The share of δ that a first attempt is tested at; the rest is divided among all later ones.
 _FIRST_SHARE = 0.75
@@ -261,6 +268,21 @@ def added_up(groups: Groups) -> tuple[int, int]:
     """How many questions groups have together, and how many of them went wrong."""
     questions = sum(size * count for size, _, count in groups)
     return questions, sum(wrong * count for _, wrong, count in groups)
+
+
+def counted_groups(groups: Groups) -> int:
+    """Groups with a question that counts."""
+    return sum(count for *_, count in groups)
+
+
+def sum_of_shares(groups: Groups) -> float:
+    """Sum of the groups' shares."""
+    return math.fsum(count * wrong / size for size, wrong, count in groups)
+
+
+def bound_on_mean(groups: Groups, bound: float) -> float:
+    """Hoeffding and Bentkus' p-value of "the mean share is above `bound`": falls with it."""
+    return hoeffding_bentkus(sum_of_shares(groups), counted_groups(groups), bound)
 
 
 def require_fingerprint(expected: Fingerprint, found: Fingerprint, what: str, hint: str) -> None:
@@ -385,8 +407,8 @@ class SupportPolicy(Artefact):
         if not delivered:
             return 1.0
         largest = max(size for size, _, _ in groups)
-        number = sum(count for _, _, count in groups)
-        by_question = LeakTest.of_groups(number, largest, risk).p_value_of(groups)
+        test = LeakTest.of_groups(counted_groups(groups), largest, risk)
+        by_question = test.p_value_of(groups)
         return max(binomial_tail(wrong, delivered, risk), by_question)
 
 

@@ -26,6 +26,8 @@ from .artefacts import (
     VetoBinding,
     added_up,
     binomial_tail,
+    bound_on_mean,
+    counted_groups,
     hoeffding_bentkus,
     require_schema_version,
     whole,
@@ -189,12 +191,11 @@ def _p_value(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
 
 def _by_group(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
     """P-value of the test in which each group counts once."""
-    groups = sum(count for _, _, count in risk.groups)
     if risk.kind != "abstention" and "abstention" in guarantee.kinds:
         # The bound is the smallest that this test bears out, as it falls when the bound rises.
-        total = math.fsum(count * wrong / size for size, wrong, count in risk.groups)
-        return hoeffding_bentkus(total, groups, risk.bound)
-    return LeakTest.of_groups(groups, risk.largest_group, risk.bound).p_value_of(risk.groups)
+        return bound_on_mean(risk.groups, risk.bound)
+    number = counted_groups(risk.groups)
+    return LeakTest.of_groups(number, risk.largest_group, risk.bound).p_value_of(risk.groups)
 
 
 def _counts_by_group(guarantee: Guarantee) -> dict[str, tuple[tuple[int, int, int], ...]]:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from ...guard.artefacts import GuaranteedRisk, PolicyPoint, hoeffding_bentkus
+from ...guard.artefacts import GuaranteedRisk, PolicyPoint, hoeffding_bentkus, sum_of_shares
 from ...guard.decision import Route
 from ...guard.files import table_beside
 from ..statistics import binomial_p_value, questions_needed
-from .certificate import Certificate, PointResult, counted_units, sum_of_shares
+from .certificate import Certificate, PointResult, counted_units
 
 _TABLES: dict[str, Any] = table_beside(__file__, "statements.toml")
 

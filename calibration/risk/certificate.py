@@ -11,7 +11,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ...guard.artefacts import GuaranteedRisk, LeakTest, hoeffding_bentkus
+from ...guard.artefacts import (
+    Groups,
+    GuaranteedRisk,
+    LeakTest,
+    bound_on_mean,
+    counted_groups,
+    hoeffding_bentkus,
+    sum_of_shares,
+)
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
 from ..records import Records
@@ -367,24 +375,6 @@ def fixed_sequence(p_values: Sequence[float], delta: float) -> list[int]:
 
 # A group's mean cost is told in so many parts, rounded up.
 _COST_PARTS = 20
-Groups = tuple[tuple[int, int, int], ...]
-"""Of one bound at one point, how the questions that count went by group: `(questions that count, of
-those that went wrong, how many such groups)`; of a cost `(20, twentieths of the mean cost, …)`.
-
-A group of which no question counts says nothing. Each other one counts once, by its share of
-questions that went wrong, whatever its size: shares of different groups are independent, those
-of its questions need not be. The chance of so small shares is that of `LeakTest`.
-"""
-
-
-def counted_groups(groups: Groups) -> int:
-    """Groups with a question that counts."""
-    return sum(count for *_, count in groups)
-
-
-def sum_of_shares(groups: Groups) -> float:
-    """Sum of the groups' shares."""
-    return math.fsum(count * wrong / size for size, wrong, count in groups)
 
 
 def groups_at(
@@ -434,11 +424,6 @@ def _p_values_by_group(
             found[place] = group_p_value(groups, largest, bound, delta)
             failed = found[place] > delta
     return found
-
-
-def bound_on_mean(groups: Groups, bound: float) -> float:
-    """Hoeffding and Bentkus' p-value of "the mean share is above `bound`": falls with it."""
-    return hoeffding_bentkus(sum_of_shares(groups), counted_groups(groups), bound)
 
 
 def group_p_value(groups: Groups, largest: int, bound: float, delta: float) -> float:

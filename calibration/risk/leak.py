@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...guard.artefacts import Guarantee, Histogram, LeakTest
+from ...guard.artefacts import Groups, Guarantee, Histogram, LeakTest
 from ...guard.decision import Route
 from ...guard.policy import Policy
 from ...guard.routing import Calibrator, PlattCalibrator, StepCalibrator
@@ -30,7 +30,6 @@ from ..statistics import Floats, middles, numbered, questions_needed
 from ._statement import percent_of, say, stored_point
 from .certificate import (
     Certificate,
-    Groups,
     PointResult,
     binomial_p_values,
     evidence_of,
