@@ -19,7 +19,7 @@ from ._observers import Observer, Observers, RetrievalWatch
 from ._options import GuardOptions
 from ._routing_signals import routing_signals
 from ._signal import Veto, bound_vetoes
-from .artefacts import require_fingerprint
+from .artefacts import Retrieval, require_fingerprint
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from .deadlines import DeadlineRunner, Turns
 from .decision import Decision, Mode, OnError, SignalName
@@ -144,11 +144,10 @@ class Guard:
         if self.metrics is not None:
             self.metrics.count("guards", policy.state)
             self.metrics.show_policy(policy)
-        watch = RetrievalWatch(policy.retrieval, self.metrics, name)
-        self._watch = None if policy.retrieval is None else watch
+        self._watch = RetrievalWatch(policy.retrieval or Retrieval(), self.metrics, name)
         relevance = signals.get(SignalName.RELEVANCE)
         if isinstance(relevance, RelevanceSignal):
-            relevance.on_unread = watch.note_unread
+            relevance.on_unread = self._watch.note_unread
         self._warn(name)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -468,7 +467,7 @@ class Guard:
 
     def _flow(self, request: Request | QuestionError, span: DecisionSpan | None) -> Flow:
         # Before the decision, which may raise.
-        if self._watch is not None and isinstance(request, Request):
+        if isinstance(request, Request):
             self._watch.look(request)
         return decision_flow(self._settings, request, span)
 

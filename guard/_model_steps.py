@@ -171,24 +171,21 @@ def run_steps(
         DeadlineExceededError: nobody waits for the results any more.
         InputError: `batch_size` is out of range.
     """
-    ask = partial(_asked, model, False)
-    return at_once(_together(ask, steps, batch_size, raising=raising))
+    return at_once(arun_steps(model, steps, batch_size, raising=raising, awaits=False))
 
 
 async def arun_steps(
-    model: LanguageModel, steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
+    model: LanguageModel,
+    steps: Sequence[Steps[Result]],
+    batch_size: int,
+    *,
+    raising: bool,
+    awaits: bool = True,
 ) -> list[Result | KnowgateError]:
-    """As `run_steps`, without blocking the event loop."""
-    ask = partial(_asked, model, True)
-    return await _together(ask, steps, batch_size, raising=raising)
-
-
-async def _together(
-    ask: _Ask, steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
-) -> list[Result | KnowgateError]:
-    """Advance all `steps`, combining equal requests into one call, which `ask` makes."""
+    """As `run_steps`, without blocking the event loop unless it `awaits` nothing."""
     if batch_size < 1:
         raise InputError("must be at least 1", where="batch_size")
+    ask = partial(_asked, model, awaits)
 
     async def answer(asked: dict[int, Request], send: Send[Any]) -> None:
         for call, owners in _joint_calls(asked, batch_size):

@@ -181,7 +181,7 @@ class LeakTest:
         shares = np.asarray([[passing / size] for size, passing, _ in counts])
         return int(self.totals(shares) @ np.asarray([count for _, _, count in counts]))
 
-    def p_value_of(self, counts: Sequence[tuple[int, int, int]]) -> float:
+    def p_value_of(self, counts: Groups) -> float:
         """P-value of counts as in `total_of`; 1.0 where their mean share is above the bound."""
         if any(passing > size or not size for size, passing, _ in counts):
             # No passage has such counts.
@@ -303,17 +303,17 @@ def require_schema_version(value: Any, newest: int, *, where: str) -> None:
     Raises:
         PolicyError: a newer knowgate wrote it, it is no object, or names no version.
     """
-    hint = "write it with `knowgate calibrate`"
+    fault, hint = "", "write it with `knowgate calibrate`"
+    version = value.get("schema_version") if isinstance(value, dict) else None
     if not isinstance(value, dict):
-        what = f"expected a JSON object, found {type(value).__name__}"
-        raise PolicyError(what, where=where, hint=hint)
-    version = value.get("schema_version")
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        what = "field 'schema_version' is missing or not a positive number"
-        raise PolicyError(what, where=where, hint=hint)
-    if version > newest:
-        what = f"policy schema {version} is newer than {newest}, the newest known here"
-        raise PolicyError(what, where=where, hint="upgrade knowgate or calibrate again")
+        fault = f"expected a JSON object, found {type(value).__name__}"
+    elif isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        fault = "field 'schema_version' is missing or not a positive number"
+    elif version > newest:
+        fault = f"policy schema {version} is newer than {newest}, the newest known here"
+        hint = "upgrade knowgate or calibrate again"
+    if fault:
+        raise PolicyError(fault, where=where, hint=hint)
 
 
 class VetoBinding(Artefact):

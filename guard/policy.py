@@ -59,7 +59,7 @@ from .routing import (
 # Between two ways to sum the same tail.
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-12
 # Share of the level that the first stage of a cascade is tested at by itself.
-_FIRST_STAGE, _FIRST_STAGE_SHARE = "first_stage", 0.2
+_FIRST_STAGE, FIRST_STAGE_SHARE = "first_stage", 0.2
 # Questions that must not pass: their source was left out, or nothing answers them.
 _LEAKS = ("leak", "unanswerable")
 # From this bound on nothing is said, so nothing has to be certified.
@@ -152,7 +152,7 @@ def _add_up(groups: tuple[tuple[int, int, int], ...], risk: GuaranteedRisk) -> b
 def _level(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
     """The level at which one bound has to pass."""
     if _FIRST_STAGE in guarantee.kinds:
-        first = _FIRST_STAGE_SHARE * guarantee.level
+        first = FIRST_STAGE_SHARE * guarantee.level
         return first if risk.kind == _FIRST_STAGE else guarantee.level - first
     if "abstention" not in guarantee.kinds:
         return guarantee.level

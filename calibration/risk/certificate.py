@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -59,9 +58,9 @@ class Evidence:
         """The columns of `records`, in their order."""
         groups = numbered(record.unit for record in records)
         return cls(
-            relevance=_column([r.relevance for r in records]),
-            confidence=_column([r.confidence for r in records]),
-            conflict=_column([r.conflict for r in records]),
+            relevance=np.asarray([r.relevance for r in records], dtype=np.float64),
+            confidence=np.asarray([r.confidence for r in records], dtype=np.float64),
+            conflict=np.asarray([r.conflict for r in records], dtype=np.float64),
             context_right=np.asarray([r.context_right is True for r in records], dtype=np.bool_),
             closed_book_right=np.asarray(
                 [r.closed_book_right is True for r in records], dtype=np.bool_
@@ -87,11 +86,11 @@ class Evidence:
         Returns:
             Shape (p, n) for n records.
         """
-        may_follow = np.asarray([point.relevance is not None for point in points])[:, None]
-        # Comparisons with NaN are False, so a failed signal passes no threshold.
-        follow = self.relevance >= _thresholds([point.relevance for point in points])
-        confident = self.confidence >= _thresholds([point.confidence for point in points])
-        answer = ~follow & confident & (~np.isnan(self.relevance) | ~may_follow)
+        relevance, confidence = _thresholds(points)
+        # Comparisons with NaN are False, so a failed signal passes no threshold, and none passes
+        # that of a closed route.
+        follow, confident = self.relevance >= relevance, self.confidence >= confidence
+        answer = ~follow & confident & (~np.isnan(self.relevance) | np.isnan(relevance))
         checks = np.asarray([point.on_conflict == "abstain" for point in points])[:, None]
         if checks.any():
             # NaN: it failed, and the guard abstains.
@@ -107,8 +106,11 @@ class Evidence:
         return codes
 
 
-def _thresholds(values: Sequence[float | None]) -> Floats:
-    return np.asarray([math.inf if value is None else value for value in values])[:, None]
+def _thresholds(points: Sequence[PathPoint]) -> tuple[Floats, Floats]:
+    """Those of relevance and of confidence, each of shape (points, 1); NaN for a closed route."""
+    pairs = np.asarray([(one.relevance, one.confidence) for one in points], dtype=np.float64)
+    relevance, confidence = pairs.reshape(-1, 2, 1).swapaxes(0, 1)
+    return relevance, confidence
 
 
 def let_through_wrongly(evidence: Evidence, codes: NDArray[np.int8]) -> Bools:
@@ -121,10 +123,10 @@ def let_through_wrongly(evidence: Evidence, codes: NDArray[np.int8]) -> Bools:
 
 def answerable(evidence: Evidence, points: Sequence[PathPoint]) -> Bools:
     """Whether a route that each point leaves open would have been right, shape (p, n)."""
-    may_follow = np.asarray([point.relevance is not None for point in points])[:, None]
-    may_answer = np.asarray([point.confidence is not None for point in points])[:, None]
+    relevance, confidence = _thresholds(points)
     return np.asarray(
-        (may_follow & evidence.context_right) | (may_answer & evidence.closed_book_right)
+        (~np.isnan(relevance) & evidence.context_right)
+        | (~np.isnan(confidence) & evidence.closed_book_right)
     )
 
 
@@ -137,10 +139,6 @@ def costs(
     found[(codes == _ANSWER) & ~evidence.closed_book_right] = losses.wrong_answer
     found[(codes == _ABSTAIN) & answerable(evidence, points)] = losses.false_abstention
     return found
-
-
-def _column(values: Sequence[float | bool | None]) -> Floats:
-    return np.asarray([math.nan if v is None else float(v) for v in values], dtype=np.float64)
 
 
 def evidence_of(
