@@ -77,6 +77,10 @@ def measured_by(policy: PolicyFields) -> str:
     """
     names = _OF_RELEVANCE if _is_leak(policy.guarantee) else (*_OF_RELEVANCE, *_OF_CONFIDENCE)
     fields = policy.model_dump(mode="json", include=set(names), serialize_as_any=True)
+    return _sha256(fields)
+
+
+def _sha256(fields: dict[str, Any]) -> str:
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -230,8 +234,7 @@ def _body(policy: PolicyFields) -> str:
 def _digest(fields: dict[str, Any]) -> str:
     """Hash of everything in a policy but the program that wrote it."""
     hashed = {name: value for name, value in fields.items() if name not in _UNCHECKED}
-    text = json.dumps(hashed, sort_keys=True, separators=(",", ":"))
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    return f"sha256:{_sha256(hashed)}"
 
 
 def _checked(value: dict[str, Any], *, where: str, allow_changed: bool) -> Policy:

@@ -105,6 +105,7 @@ def train_on(
 
 _FOLDS = 4
 _DRAWS = 2000
+_LEVEL = 0.95
 
 OnProgress = Callable[[int, int], None]
 Look = Callable[[TrainableEncoder, int], None]
@@ -402,8 +403,8 @@ def _gain(
     for _ in range(_DRAWS):
         places = rng.integers(0, len(before), len(before)).tolist()
         drawn.append(_auroc([after[i] for i in places]) - _auroc([before[i] for i in places]))
-    value = _auroc(after) - _auroc(before)
-    return Interval.of_draws(value, np.asarray(drawn), len(before), difference=True)
+    low, high = np.quantile(drawn, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]).tolist()
+    return Interval(_auroc(after) - _auroc(before), low, high, len(before))
 
 
 def _log_loss(pairs: Sequence[tuple[float, float]]) -> float:
