@@ -137,7 +137,7 @@ class Guard:
         self.metrics: Final = (
             None if shared is None else shared.of(name, vetoes=own, reasons=self.veto_reasons)
         )
-        self._observers = Observers(observers, policy, name, self.metrics).or_none()
+        self._observers = Observers(observers, policy, name, self.metrics)
         pool, most = DeadlineRunner(options.most_threads), options.max_concurrency
         self._runner = SignalRunner(seconds, turns, pool, self.metrics, most)
         self.reply_checker: Final = self._reply_checker(options)
@@ -491,8 +491,7 @@ class Guard:
     def _tell(self, decision: Decision, request: Request | None) -> None:
         if self.metrics is not None:
             self.metrics.count_decision(decision)
-        if self._observers is not None:
-            self._observers.tell(decision, request)
+        self._observers.tell(decision, request)
 
 
 def _all_decided(decided: Iterable[Decision | KnowgateError]) -> list[Decision]:

@@ -105,14 +105,13 @@ def fault_of(policy: PolicyFields) -> str | None:
 
 def _serves(policy: PolicyFields, chosen: PolicyPoint) -> bool:
     """Whether the policy decides by the thresholds of this point."""
-    leak = _is_leak(policy.guarantee)
     if policy.relevance_threshold != chosen.relevance:
         return False
-    # A leak says nothing about answers from memory, whose threshold may be declared.
-    if policy.confidence_threshold != chosen.confidence and not leak:
-        return False
     abstains = policy.check_conflict and policy.on_conflict == "abstain"
-    return leak or abstains == (chosen.on_conflict == "abstain")
+    served = policy.confidence_threshold, abstains
+    tested = chosen.confidence, chosen.on_conflict == "abstain"
+    # A leak says nothing about answers from memory, whose threshold may be declared.
+    return _is_leak(policy.guarantee) or served == tested
 
 
 def _is_leak(guarantee: Guarantee | None) -> bool:

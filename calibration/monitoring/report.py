@@ -44,10 +44,9 @@ class AbstentionState:
         """What `detector` says now; None while its baseline is learned."""
         if detector is None:
             return cls(rate, None, {}, run_length, None)
-        logs = {name: detector.log_evidence(name) for name in get_args(Direction)}
-        evidence = {name: log / _LOG_TEN for name, log in logs.items()}
-        baseline = detector.low, detector.high
-        return cls(rate, baseline, evidence, run_length, detector.alarm)
+        directions = get_args(Direction)
+        evidence = {name: detector.log_evidence(name) / _LOG_TEN for name in directions}
+        return cls(rate, (detector.low, detector.high), evidence, run_length, detector.alarm)
 
 
 @dataclass(frozen=True, slots=True)

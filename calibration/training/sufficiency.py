@@ -377,8 +377,7 @@ def _folds(questions: Sequence[TrainingQuestion], seed: int) -> list[list[Traini
 
 
 def _require_enough(questions: Sequence[TrainingQuestion]) -> None:
-    ids = {question.id for question in questions}
-    if len(ids) != len(questions):
+    if len({question.id for question in questions}) != len(questions):
         raise InputError("two questions have the same id", hint="give each its own")
     if len(questions) < MIN_QUESTIONS:
         raise InputError(
