@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -315,6 +315,7 @@ def level_of(signal: Signal[Any], value: Any) -> float | bool:
     return Veto.level(signal, value) if isinstance(signal, Veto) else signal.level(value)
 
 
+@dataclass(frozen=True, eq=False)
 class SignalRunner:
     """Measures signals within their deadlines; failures become outcomes and are counted.
 
@@ -328,16 +329,11 @@ class SignalRunner:
         max_concurrency: measurements under way at once in a batch.
     """
 
-    def __init__(
-        self,
-        deadlines: Mapping[str, float | None],
-        turns: Mapping[str, Turns],
-        pool: DeadlineRunner,
-        metrics: MetricsOfGuard | None,
-        max_concurrency: int,
-    ) -> None:
-        self._deadlines, self._turns, self._pool, self._metrics = deadlines, turns, pool, metrics
-        self._max_concurrency = max_concurrency
+    deadlines: Mapping[str, float | None]
+    turns: Mapping[str, Turns]
+    pool: DeadlineRunner
+    metrics: MetricsOfGuard | None
+    max_concurrency: int
 
     async def _called(
         self,
@@ -359,14 +355,14 @@ class SignalRunner:
             patience: of the batch that it is called for; None for a single decision.
             awaits: whether the event loop goes on meanwhile.
         """
-        seconds, turns = self._deadlines[signal.name], self._turns.get(signal.name)
+        seconds, turns = self.deadlines[signal.name], self.turns.get(signal.name)
         # What a batch takes tells nothing of one question.
         told, waiting = (seconds, None) if patience is None else (None, patience.waiting)
 
         def task() -> _Result:
             return check(getattr(signal, form)(asked), asked)
 
-        by = call_here if signal.checks_deadline else self._pool.call
+        by = call_here if signal.checks_deadline else self.pool.call
         if not awaits and turns is None and patience is None:
             return by(task, seconds)
 
@@ -381,7 +377,7 @@ class SignalRunner:
         ):
             if awaits and signal.has(f"a{form}"):
                 return await within(native(), left)
-            return await self._pool.acall(task, left) if awaits else by(task, left)
+            return await self.pool.acall(task, left) if awaits else by(task, left)
 
     async def measure(
         self, need: Measure, patience: Patience | None = None, *, awaits: bool
@@ -400,7 +396,7 @@ class SignalRunner:
             try:
                 if patience is not None and patience.over:
                     value = self._counted(
-                        signal, not_asked(signal.name, patience, self._deadlines[signal.name])
+                        signal, not_asked(signal.name, patience, self.deadlines[signal.name])
                     )
                 else:
                     value = await self._called(
@@ -421,18 +417,18 @@ class SignalRunner:
         if isinstance(error, UnsupportedLanguageError):
             # The signal works, so this does not count as its failure.
             return error
-        seconds = self._deadlines[signal.name]
+        seconds = self.deadlines[signal.name]
         return self._counted(signal, log_failure(signal.name, error, request, seconds))
 
     def _counted(self, signal: Signal[Any], error: KnowgateError) -> KnowgateError:
-        if self._metrics is not None:
-            self._metrics.count_error(signal.name, error)
+        if self.metrics is not None:
+            self.metrics.count_error(signal.name, error)
         return error
 
     def _outcome(self, need: Measure, value: Any, seconds: float) -> Outcome:
         """What the decision needs of a checked value or a failure."""
-        if isinstance(value, Confidence) and self._metrics is not None:
-            self._metrics.count_samples(value)
+        if isinstance(value, Confidence) and self.metrics is not None:
+            self.metrics.count_samples(value)
         if not isinstance(value, KnowgateError):
             try:
                 signal = need.signal
@@ -469,17 +465,17 @@ class SignalRunner:
                 # A call that hangs does not keep the others waiting.
                 width = 2 if patience.missed else 1
                 outcomes |= await self._singly(singly, batch, width, awaits=awaits)
-        width = self._max_concurrency
+        width = self.max_concurrency
         outcomes |= await self._singly(side_by_side, batch, width, awaits=awaits)
         for index in needs:
             send(index, outcomes[index])
 
     def _patience(self, signal: Signal[Any], batch: dict[str, Patience]) -> Patience:
         if signal.name not in batch:
-            turns = self._turns.get(signal.name)
+            turns = self.turns.get(signal.name)
             wait = math.inf if turns is None else turns.longest
-            first = self._max_concurrency if signal.concurrent else 1
-            batch[signal.name] = Patience(self._deadlines[signal.name], wait, first)
+            first = self.max_concurrency if signal.concurrent else 1
+            batch[signal.name] = Patience(self.deadlines[signal.name], wait, first)
         return batch[signal.name]
 
     async def _jointly(

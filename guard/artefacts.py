@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import (
+    AfterValidator,
     Field,
     FiniteFloat,
     JsonValue,
@@ -248,8 +249,26 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 # Of questions; what a stored policy claims is computed anew, which must not take long.
 MOST_QUESTIONS = 1_000_000
 Count = Annotated[int, Field(ge=0, le=MOST_QUESTIONS)]
+
+
+def added_up(groups: Groups) -> tuple[int, int]:
+    """How many questions groups have together, and how many of them went wrong."""
+    questions = sum(size * count for size, _, count in groups)
+    return questions, sum(wrong * count for _, wrong, count in groups)
+
+
+def _possible(groups: Groups) -> Groups:
+    if added_up(groups)[0] > MOST_QUESTIONS:
+        raise ValueError(f"more than {MOST_QUESTIONS:,} questions")
+    if any(not size for size, _, _ in groups):
+        raise ValueError("a group without questions")
+    return groups
+
+
 # `(questions, of those let through, how many such passages)`.
-Groups = Annotated[tuple[tuple[Count, Count, Count], ...], Field(max_length=10_000)]
+Groups = Annotated[
+    tuple[tuple[Count, Count, Count], ...], Field(max_length=10_000), AfterValidator(_possible)
+]
 """Of one bound at one point, how the questions that count went by group: `(questions that count, of
 those that went wrong, how many such groups)`; of a cost `(20, twentieths of the mean cost, …)`.
 
@@ -260,12 +279,6 @@ of its questions need not be. The chance of so small shares is that of `LeakTest
 
 # The share of δ that a first attempt is tested at; the rest is divided among all later ones.
 _FIRST_SHARE = 0.75
-
-
-def added_up(groups: Groups) -> tuple[int, int]:
-    """How many questions groups have together, and how many of them went wrong."""
-    questions = sum(size * count for size, _, count in groups)
-    return questions, sum(wrong * count for _, wrong, count in groups)
 
 
 def counted_groups(groups: Groups) -> int:
@@ -431,11 +444,6 @@ class PolicyPoint(Artefact):
     errors: Count
 
 
-def _require_few(groups: Groups) -> None:
-    if added_up(groups)[0] > MOST_QUESTIONS:
-        raise ValueError(f"more than {MOST_QUESTIONS:,} questions")
-
-
 class GuaranteedRisk(Artefact):
     """One bound of a guarantee that has several, and its evidence.
 
@@ -466,13 +474,6 @@ class GuaranteedRisk(Artefact):
     losses: dict[str, Probability] | None = None
     groups: Groups = ()
     largest_group: Count = 0
-
-    @model_validator(mode="after")
-    def _bounded(self) -> GuaranteedRisk:
-        _require_few(self.groups)
-        if any(not size for size, _, _ in self.groups):
-            raise ValueError("a group without questions")
-        return self
 
 
 Missing = Literal["left_out", "unanswerable", "both"]
@@ -585,8 +586,6 @@ class Guarantee(Artefact):
             raise ValueError("errors must not exceed n")
         if self.chosen is not None and self.chosen >= len(self.path):
             raise ValueError("chosen must be an index of path")
-        for groups in (self.passages, self.first_stage_passages, self.unanswerable_topics):
-            _require_few(groups)
         return self
 
 
