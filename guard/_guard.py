@@ -480,11 +480,9 @@ class Guard:
     ) -> Decision:
         decision.timings["total"] = time.perf_counter() - started
         readable = request if isinstance(request, Request) else None
-        if span is None:
+        with UNTRACED if span is None else span.current():
             self._tell(decision, readable)
-        else:
-            with span.current():
-                self._tell(decision, readable)
+        if span is not None:
             span.decided(decision, readable)
         return decision
 

@@ -491,9 +491,8 @@ class SignalRunner:
         """
         outcomes: dict[int, Outcome] = {}
         indices, start = list(needs), 0
-        while needs[indices[0]].signal.has("measure_many") and start < len(indices):
-            if patience.missed or patience.over:
-                break
+        asks = needs[indices[0]].signal.has("measure_many")
+        while asks and start < len(indices) and not (patience.missed or patience.over):
             part = indices[start : start + patience.joined]
             asked, before = [needs[index] for index in part], patience.measuring.spent
             start += len(part)

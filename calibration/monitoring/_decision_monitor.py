@@ -127,8 +127,7 @@ class DecisionMonitor(Collector):
                 hint="fewer decisions are too few to judge drift by",
             )
         self._policy, self._alarms = policy, alarms or AlarmSettings()
-        run_length = self._alarms.run_length
-        self._given = _detector(policy, self._alarms.baseline, run_length)
+        self._given = _detector(policy, self._alarms)
         self._lock = threading.Lock()
         self._state = _Saved(
             kind="decision_monitor",
@@ -139,7 +138,7 @@ class DecisionMonitor(Collector):
             last=None,
             live=self._given is None,
             detector=deepcopy(self._given),
-            risks=risk_monitors(policy, risk, delta, run_length, least_rate),
+            risks=risk_monitors(policy, risk, delta, self._alarms.run_length, least_rate),
         )
         self._judged: tuple[SignalCounter, DriftReport] | None = None
         self._failures: Counter[type[Exception]] = Counter()
@@ -304,16 +303,13 @@ class DecisionMonitor(Collector):
         return detector is not None and _are_close(detector.settings, self._given.settings)
 
 
-def _detector(
-    policy: Policy, baseline: tuple[int, int] | Literal["live"] | None, run_length: float
-) -> RateChangeDetector | None:
-    kept = policy.histograms.get("abstained")
+def _detector(policy: Policy, alarms: AlarmSettings) -> RateChangeDetector | None:
+    kept, baseline = policy.histograms.get("abstained"), alarms.baseline
     if baseline is None and kept is not None and len(kept.counts) == 2 and any(kept.counts):
-        passed, abstained = kept.counts
-        baseline = (abstained, passed + abstained)
+        baseline = kept.counts[1], sum(kept.counts)
     if baseline is None or baseline == "live":
         return None
-    return RateChangeDetector.from_counts(*baseline, run_length=run_length)
+    return RateChangeDetector.from_counts(*baseline, run_length=alarms.run_length)
 
 
 def _are_close(found: tuple[float, ...], watched: tuple[float, ...]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
@@ -151,9 +152,7 @@ def _share(count: int, questions: int) -> str:
 def stored_point(found: PointResult) -> PolicyPoint:
     """A tested point, as a policy stores it."""
     return PolicyPoint(
-        relevance=found.point.relevance,
-        confidence=found.point.confidence,
-        on_conflict=found.point.on_conflict,
+        **asdict(found.point),
         p_value=min(1.0, found.p_value),
         let_through=found.let_through,
         errors=math.ceil(found.main.loss - 1e-9),
