@@ -137,17 +137,18 @@ class Guard:
         self.metrics: Final = (
             None if shared is None else shared.of(name, vetoes=own, reasons=self.veto_reasons)
         )
-        self._observers = Observers(observers, policy, name, self.metrics)
+        self._observers = Observers(observers, policy, name, self.metrics).or_none()
         pool, most = DeadlineRunner(options.most_threads), options.max_concurrency
         self._runner = SignalRunner(seconds, turns, pool, self.metrics, most)
         self.reply_checker: Final = self._reply_checker(options)
         if self.metrics is not None:
             self.metrics.count("guards", policy.state)
             self.metrics.show_policy(policy)
-        self._watch = RetrievalWatch(policy.retrieval or Retrieval(), self.metrics, name)
+        watch = RetrievalWatch(policy.retrieval or Retrieval(), self.metrics, name)
+        self._watch = None if policy.retrieval is None else watch
         relevance = signals.get(SignalName.RELEVANCE)
         if isinstance(relevance, RelevanceSignal):
-            relevance.on_unread = self._watch.note_unread
+            relevance.on_unread = watch.note_unread
         self._warn(name)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -467,7 +468,7 @@ class Guard:
 
     def _flow(self, request: Request | QuestionError, span: DecisionSpan | None) -> Flow:
         # Before the decision, which may raise.
-        if isinstance(request, Request):
+        if self._watch is not None and isinstance(request, Request):
             self._watch.look(request)
         return decision_flow(self._settings, request, span)
 
@@ -480,16 +481,19 @@ class Guard:
     ) -> Decision:
         decision.timings["total"] = time.perf_counter() - started
         readable = request if isinstance(request, Request) else None
-        with UNTRACED if span is None else span.current():
+        if span is None:
             self._tell(decision, readable)
-        if span is not None:
+        else:
+            with span.current():
+                self._tell(decision, readable)
             span.decided(decision, readable)
         return decision
 
     def _tell(self, decision: Decision, request: Request | None) -> None:
         if self.metrics is not None:
             self.metrics.count_decision(decision)
-        self._observers.tell(decision, request)
+        if self._observers is not None:
+            self._observers.tell(decision, request)
 
 
 def _all_decided(decided: Iterable[Decision | KnowgateError]) -> list[Decision]:

@@ -190,11 +190,13 @@ class RelevanceSignal(Signal[SetScore]):
         Raises:
             UnsupportedLanguageError: the scorer does not know the question's language.
         """
-        return _only(self.measure_many([request]))
+        self._prepare(request)
+        return self._reader.measure([request.question], [self._passages(request)])[0]
 
     async def ameasure(self, request: Request) -> SetScore:
         """As `measure`, without blocking the event loop."""
-        return _only(await self.ameasure_many([request]))
+        self._prepare(request)
+        return (await self._reader.ameasure([request.question], [self._passages(request)]))[0]
 
     def measure_many(self, requests: Sequence[Request]) -> list[SetScore | KnowgateError]:
         """The scores of several questions, in one call of the scorer."""
@@ -215,6 +217,11 @@ class RelevanceSignal(Signal[SetScore]):
         for one in asked:
             self._tell_unread(one)
         return refused, [one.question for one in asked], [self._passages(one) for one in asked]
+
+    def _prepare(self, request: Request) -> None:
+        if (error := self._unsupported(request)) is not None:
+            raise error
+        self._tell_unread(request)
 
     def _passages(self, request: Request) -> Sequence[str]:
         """The texts, with the metadata of their documents for a scorer that reads it."""
@@ -282,13 +289,6 @@ def _placed(
     return [next(each) if error is None else error for error in refused]
 
 
-def _only(found: Sequence[SetScore | KnowgateError]) -> SetScore:
-    [value] = found
-    if isinstance(value, KnowgateError):
-        raise value
-    return value
-
-
 def as_score(value: Any) -> float:
     """A scorer's number as a float, which may be NaN or infinite.
 
@@ -296,7 +296,9 @@ def as_score(value: Any) -> float:
         TypeError: it is text, a truth value, a complex number or a list; `float` would read the
             text "0.5", take True for 1, drop the imaginary part and flatten a list of one.
     """
-    value = plain(value)
+    if getattr(value, "ndim", None) == 0:
+        # A scalar of a numerical library.
+        value = value.item()
     if isinstance(value, str | bytes | bool | complex) or getattr(value, "ndim", 0) != 0:
         raise TypeError(type(value).__name__)
     return float(value)

@@ -88,6 +88,10 @@ class Observers:
             self._observers.append((called, partial(_told, observer)))
         self._logged: dict[tuple[int, type[BaseException]], object] = {}
 
+    def or_none(self) -> Observers | None:
+        """Return them, or None where there are none: a decision then costs no call."""
+        return self if self._observers else None
+
     def tell(self, decision: Decision, request: Request | None = None) -> None:
         """Call every observer; an exception of an observer is logged and counted only.
 

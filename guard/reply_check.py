@@ -60,7 +60,7 @@ class ReplyChecker:
     seconds: float | None
     acts: bool
     metrics: MetricsOfGuard | None
-    observers: Observers
+    observers: Observers | None
     threads: DeadlineRunner
     turns: Turns
 
@@ -130,7 +130,8 @@ class ReplyChecker:
             action = self.action if self.acts else "flag"
             value = verdict.support.value
             self.metrics.count_support(value, action if value < self.threshold else None, seconds)
-        self.observers.tell_reply(question, verdict)
+        if self.observers is not None:
+            self.observers.tell_reply(question, verdict)
 
     def _verdict(self, reply: str, support: Support) -> ReplyVerdict:
         unsupported = support.unsupported(self.threshold)
