@@ -192,10 +192,7 @@ class SelectiveCurve:
             >>> SelectiveCurve.auroc([0.9, 0.5], [0.5, 0.1])
             0.875
         """
-        if not len(positives) or not len(negatives):
-            return None
-        weights = np.ones((1, len(positives)), dtype=np.float64), np.ones((1, len(negatives)))
-        return float(weighted_auroc(np.asarray(positives), np.asarray(negatives), *weights)[0])
+        return _of_all(_aurocs, positives, negatives)
 
     @staticmethod
     def false_abstention(
@@ -225,15 +222,7 @@ class SelectiveCurve:
             >>> SelectiveCurve.false_abstention([0.9, 0.6, 0.4, 0.2], [0.5, 0.3, 0.1, 0.0], 0.25)
             0.25
         """
-        if not 0.0 <= leak <= 1.0:
-            raise ValueError(f"leak must be between 0 and 1, not {leak}")
-        good, bad = (np.asarray(side, dtype=np.float64) for side in (positives, negatives))
-        if np.isnan(good).any() or np.isnan(bad).any():
-            raise ValueError("scores must not be NaN")
-        if not len(good) or not len(bad):
-            return None
-        once = np.ones((1, len(good))), np.ones((1, len(bad)))
-        return float(_false_abstentions(leak, good, bad, *once)[0])
+        return _of_all(_abstaining(leak), positives, negatives)
 
     @staticmethod
     def bootstrap_auroc(
@@ -285,7 +274,7 @@ class SelectiveCurve:
             picks = rng.multinomial(
                 len(questions), [1 / len(questions)] * len(questions), size=count
             )
-            values = weighted_auroc(positives, negatives, picks[:, owner_p], picks[:, owner_n])
+            values = _aurocs(positives, negatives, picks[:, owner_p], picks[:, owner_n])
             drawn.extend(values.tolist())
         return Interval.of_draws(value, np.asarray(drawn), len(questions))
 
@@ -321,15 +310,25 @@ def _mean_risk(summed: Floats) -> float:
     return float((summed / np.arange(1, len(summed) + 1)).mean())
 
 
-def weighted_auroc(
+def _of_all(
+    measure: Callable[..., Floats], positives: Sequence[float], negatives: Sequence[float]
+) -> float | None:
+    """A measure of draws, of all cases once; None where either kind is missing."""
+    good, bad = (np.asarray(side, dtype=np.float64) for side in (positives, negatives))
+    if not len(good) or not len(bad):
+        return None
+    if np.isnan(good).any() or np.isnan(bad).any():
+        raise ValueError("scores must not be NaN")
+    return float(measure(good, bad, np.ones((1, len(good))), np.ones((1, len(bad))))[0])
+
+
+def _aurocs(
     positives: Floats,
     negatives: Floats,
     positive_weights: NDArray[np.floating | np.integer],
     negative_weights: NDArray[np.floating | np.integer],
 ) -> Floats:
     """AUROC per row of weights, shapes (draws, positives) and (draws, negatives)."""
-    if np.isnan(positives).any() or np.isnan(negatives).any():
-        raise ValueError("scores must not be NaN")
     order = np.argsort(negatives, kind="stable")
     below, up_to = (
         np.searchsorted(negatives[order], positives, side=side) for side in ("left", "right")
@@ -438,11 +437,8 @@ class PairedScores:
         """
         if (scorer, leak) not in self._kept:
             sides = self.positives[scorer], self.negatives[scorer]
-            found = SelectiveCurve.auroc(*sides)
-            measure: Callable[..., Floats] = weighted_auroc
-            if leak is not None:
-                found = SelectiveCurve.false_abstention(*sides, leak)
-                measure = partial(_false_abstentions, leak)
+            measure = _aurocs if leak is None else _abstaining(leak)
+            found = _of_all(measure, *sides)
             draws = [np.zeros(0)]
             if found is not None:
                 good, bad = (np.asarray(side, dtype=np.float64) for side in sides)
@@ -464,6 +460,13 @@ class PairedScores:
         positives, negatives = np.split(self._owners, [len(self.clusters[0])])
         for part in resampled(self.count, self.resamples, self.seed):
             yield part[:, positives], part[:, negatives]
+
+
+def _abstaining(leak: float) -> Callable[..., Floats]:
+    """The measure `_false_abstentions` at this leak."""
+    if not 0.0 <= leak <= 1.0:
+        raise ValueError(f"leak must be between 0 and 1, not {leak}")
+    return partial(_false_abstentions, leak)
 
 
 def _false_abstentions(

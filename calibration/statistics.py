@@ -448,9 +448,9 @@ def holm_adjusted(p_values: Sequence[float]) -> list[float]:
         raise ValueError("a p-value is out of [0, 1]")
     given, count = np.asarray(p_values, dtype=np.float64), len(p_values)
     order = np.argsort(given, kind="stable")
-    larger = np.minimum(1.0, np.arange(count, 0, -1) * given[order])
+    larger = np.maximum.accumulate(np.arange(count, 0, -1) * given[order])
     adjusted = np.empty(count)
-    adjusted[order] = np.maximum.accumulate(larger)
+    adjusted[order] = np.minimum(1.0, larger)
     return list(map(float, adjusted))
 
 

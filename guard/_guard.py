@@ -19,7 +19,7 @@ from ._observers import Observer, Observers, RetrievalWatch
 from ._options import GuardOptions
 from ._routing_signals import routing_signals
 from ._signal import Veto, bound_vetoes
-from .artefacts import require_fingerprint
+from .artefacts import Retrieval, require_fingerprint
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from .deadlines import DeadlineRunner, Turns
 from .decision import Decision, Mode, OnError, SignalName
@@ -144,7 +144,7 @@ class Guard:
         if self.metrics is not None:
             self.metrics.count("guards", policy.state)
             self.metrics.show_policy(policy)
-        watch = RetrievalWatch(policy.retrieval, self.metrics, name)
+        watch = RetrievalWatch(policy.retrieval or Retrieval(), self.metrics, name)
         self._watch = None if policy.retrieval is None else watch
         relevance = signals.get(SignalName.RELEVANCE)
         if isinstance(relevance, RelevanceSignal):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -36,7 +36,7 @@ from .errors import (
 )
 from .fingerprint import JOINT, aggregator, default_aggregator, output_scale
 from .process import cpu_count
-from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields, at_once
+from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields, Send, at_once
 from .text import Request, TextWithMetadata
 
 # The passages of several questions.
@@ -317,6 +317,7 @@ def level_of(signal: Signal[Any], value: Any) -> float | bool:
     return Veto.level(signal, value) if isinstance(signal, Veto) else signal.level(value)
 
 
+@dataclass(frozen=True, eq=False)
 class SignalRunner:
     """Measures signals within their deadlines; failures become outcomes and are counted.
 
@@ -330,16 +331,11 @@ class SignalRunner:
         max_concurrency: measurements under way at once in a batch.
     """
 
-    def __init__(
-        self,
-        deadlines: Mapping[str, float | None],
-        turns: Mapping[str, Turns],
-        pool: DeadlineRunner,
-        metrics: MetricsOfGuard | None,
-        max_concurrency: int,
-    ) -> None:
-        self._deadlines, self._turns, self._pool, self._metrics = deadlines, turns, pool, metrics
-        self._max_concurrency = max_concurrency
+    deadlines: Mapping[str, float | None]
+    turns: Mapping[str, Turns]
+    pool: DeadlineRunner
+    metrics: MetricsOfGuard | None
+    max_concurrency: int
 
     async def _called(
         self,
@@ -361,14 +357,14 @@ class SignalRunner:
             patience: of the batch that it is called for; None for a single decision.
             awaits: whether the event loop goes on meanwhile.
         """
-        seconds, turns = self._deadlines[signal.name], self._turns.get(signal.name)
+        seconds, turns = self.deadlines[signal.name], self.turns.get(signal.name)
         # What a batch takes tells nothing of one question.
         told, waiting = (seconds, None) if patience is None else (None, patience.waiting)
 
         def task() -> _Result:
             return check(getattr(signal, form)(asked), asked)
 
-        by = call_here if signal.checks_deadline else self._pool.call
+        by = call_here if signal.checks_deadline else self.pool.call
         if not awaits and turns is None and patience is None:
             return by(task, seconds)
 
@@ -383,7 +379,7 @@ class SignalRunner:
         ):
             if awaits and signal.has(f"a{form}"):
                 return await within(native(), left)
-            return await self._pool.acall(task, left) if awaits else by(task, left)
+            return await self.pool.acall(task, left) if awaits else by(task, left)
 
     async def measure(
         self, need: Measure, patience: Patience | None = None, *, awaits: bool
@@ -402,7 +398,7 @@ class SignalRunner:
             try:
                 if patience is not None and patience.over:
                     value = self._counted(
-                        signal, not_asked(signal.name, patience, self._deadlines[signal.name])
+                        signal, not_asked(signal.name, patience, self.deadlines[signal.name])
                     )
                 else:
                     value = await self._called(
@@ -423,18 +419,18 @@ class SignalRunner:
         if isinstance(error, UnsupportedLanguageError):
             # The signal works, so this does not count as its failure.
             return error
-        seconds = self._deadlines[signal.name]
+        seconds = self.deadlines[signal.name]
         return self._counted(signal, log_failure(signal.name, error, request, seconds))
 
     def _counted(self, signal: Signal[Any], error: KnowgateError) -> KnowgateError:
-        if self._metrics is not None:
-            self._metrics.count_error(signal.name, error)
+        if self.metrics is not None:
+            self.metrics.count_error(signal.name, error)
         return error
 
     def _outcome(self, need: Measure, value: Any, seconds: float) -> Outcome:
         """What the decision needs of a checked value or a failure."""
-        if isinstance(value, Confidence) and self._metrics is not None:
-            self._metrics.count_samples(value)
+        if isinstance(value, Confidence) and self.metrics is not None:
+            self.metrics.count_samples(value)
         if not isinstance(value, KnowgateError):
             try:
                 signal = need.signal
@@ -447,11 +443,16 @@ class SignalRunner:
     # -- many questions: together where a signal can, otherwise side by side -----------
 
     async def measure_batch(
-        self, needs: Sequence[Measure], batch: dict[str, Patience], *, awaits: bool
-    ) -> list[Outcome]:
-        """The outcomes of many needs, in order; those of one signal together where it can."""
+        self,
+        needs: Mapping[int, Measure],
+        send: Send[Outcome],
+        batch: dict[str, Patience],
+        *,
+        awaits: bool,
+    ) -> None:
+        """Send the outcomes of many needs, in order; those of one signal together where it can."""
         by_signal: dict[str, dict[int, Measure]] = {}
-        for index, need in enumerate(needs):
+        for index, need in needs.items():
             by_signal.setdefault(need.signal.name, {})[index] = need
         side_by_side: dict[int, Measure] = {}
         outcomes: dict[int, Outcome] = {}
@@ -466,16 +467,17 @@ class SignalRunner:
                 # A call that hangs does not keep the others waiting.
                 width = 2 if patience.missed else 1
                 outcomes |= await self._singly(singly, batch, width, awaits=awaits)
-        width = self._max_concurrency
+        width = self.max_concurrency
         outcomes |= await self._singly(side_by_side, batch, width, awaits=awaits)
-        return [outcomes[index] for index in range(len(needs))]
+        for index in needs:
+            send(index, outcomes[index])
 
     def _patience(self, signal: Signal[Any], batch: dict[str, Patience]) -> Patience:
         if signal.name not in batch:
-            turns = self._turns.get(signal.name)
+            turns = self.turns.get(signal.name)
             wait = math.inf if turns is None else turns.longest
-            first = self._max_concurrency if signal.concurrent else 1
-            batch[signal.name] = Patience(self._deadlines[signal.name], wait, first)
+            first = self.max_concurrency if signal.concurrent else 1
+            batch[signal.name] = Patience(self.deadlines[signal.name], wait, first)
         return batch[signal.name]
 
     async def _jointly(
@@ -491,9 +493,8 @@ class SignalRunner:
         """
         outcomes: dict[int, Outcome] = {}
         indices, start = list(needs), 0
-        while needs[indices[0]].signal.has("measure_many") and start < len(indices):
-            if patience.missed or patience.over:
-                break
+        asks = needs[indices[0]].signal.has("measure_many")
+        while asks and start < len(indices) and not (patience.missed or patience.over):
             part = indices[start : start + patience.joined]
             asked, before = [needs[index] for index in part], patience.measuring.spent
             start += len(part)

@@ -34,7 +34,7 @@ from typing import Any, Literal, TypeVar
 from .contracts import Generation, LanguageModel, PartialGenerationsError
 from .deadlines import call_on_thread, check_deadline
 from .errors import InputError, KnowgateError, LanguageModelError, LanguageModelTimeoutError
-from .routing import at_once
+from .routing import Send, adrive_all, at_once
 
 Result = TypeVar("Result")
 BATCH_SIZE = 64
@@ -171,51 +171,30 @@ def run_steps(
         DeadlineExceededError: nobody waits for the results any more.
         InputError: `batch_size` is out of range.
     """
-    ask = partial(_asked, model, False)
-    return at_once(_together(ask, steps, batch_size, raising=raising))
+    return at_once(arun_steps(model, steps, batch_size, raising=raising, awaits=False))
 
 
 async def arun_steps(
-    model: LanguageModel, steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
+    model: LanguageModel,
+    steps: Sequence[Steps[Result]],
+    batch_size: int,
+    *,
+    raising: bool,
+    awaits: bool = True,
 ) -> list[Result | KnowgateError]:
-    """As `run_steps`, without blocking the event loop."""
-    ask = partial(_asked, model, True)
-    return await _together(ask, steps, batch_size, raising=raising)
-
-
-async def _together(
-    ask: _Ask, steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
-) -> list[Result | KnowgateError]:
-    """Advance all `steps`, combining equal requests into one call, which `ask` makes."""
+    """As `run_steps`, without blocking the event loop unless it `awaits` nothing."""
     if batch_size < 1:
         raise InputError("must be at least 1", where="batch_size")
-    found: dict[int, Result | KnowgateError] = {}
-    waiting: dict[int, Request] = {}
+    ask = partial(_asked, model, awaits)
 
-    def advance(number: int, resume: Callable[[], Request]) -> None:
-        try:
-            waiting[number] = resume()
-        except StopIteration as stop:
-            found[number] = stop.value
-        except KnowgateError as error:
-            if raising:
-                raise
-            found[number] = error
-
-    for number, one in enumerate(steps):
-        advance(number, one.__next__)
-    while waiting:
-        asked, waiting = waiting, {}
+    async def answer(asked: dict[int, Request], send: Send[Any]) -> None:
         for call, owners in _joint_calls(asked, batch_size):
-            answers = await _fulfilled(ask, call)
-            for answer, numbers in zip(answers, owners, strict=True):
+            for one, numbers in zip(await _fulfilled(ask, call), owners, strict=True):
                 for number in numbers:
-                    one = steps[number]
                     # A list of its own: two questions may share one answer.
-                    own = list(answer) if isinstance(answer, list) else answer
-                    failed = isinstance(answer, KnowgateError)
-                    advance(number, partial(one.throw if failed else one.send, own))
-    return [found[number] for number in range(len(steps))]
+                    send(number, list(one) if isinstance(one, list) else one)
+
+    return await adrive_all(steps, answer, raising=raising)
 
 
 async def _fulfilled(ask: _Ask, call: JointCall) -> list[Any]:

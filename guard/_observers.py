@@ -148,17 +148,13 @@ class RetrievalWatch:
         name: of the guard.
     """
 
-    def __init__(
-        self, expected: Retrieval | None, metrics: MetricsOfGuard | None, name: str
-    ) -> None:
+    def __init__(self, expected: Retrieval, metrics: MetricsOfGuard | None, name: str) -> None:
         self._expected, self._metrics, self._name = expected, metrics, name
         self._warned: set[str] = set()
 
     def look(self, request: Request) -> None:
         """Compare the passages of one question."""
         expected = self._expected
-        if expected is None:
-            return
         if expected.k is not None and request.given > expected.k:
             seen = f"{request.given} passages to a question, {expected.k} in calibration"
             self._note("k", f"{seen}; {_NOT_COVERED}")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -55,20 +55,16 @@ def batch_span(
     Yields:
         What begins the spans of so many decisions, none of them the current one.
     """
-    decisions: list[DecisionSpan] = []
-    with _current_span("knowgate.decide_batch") as span:
+    with _current_span("knowgate.decide_batch") as span, ExitStack() as ends:
 
         def begin(count: int) -> Sequence[DecisionSpan]:
             span.set_attribute("knowgate.questions", count)
-            spans = (_start(_DECISION, attributes=attributes) for _ in range(count))
-            decisions.extend(map(DecisionSpan, spans))
-            return decisions
+            spans = [_start(_DECISION, attributes=attributes) for _ in range(count)]
+            for one in reversed(spans):
+                ends.callback(_end, one)
+            return [*map(DecisionSpan, spans)]
 
-        try:
-            yield begin
-        finally:
-            for decision in decisions:
-                decision.end()
+        yield begin
 
 
 class DecisionSpan:
@@ -126,10 +122,6 @@ class DecisionSpan:
     def fail(self, error: BaseException) -> None:
         """Record that there is no decision."""
         _mark_failed(self._span, error)
-
-    def end(self) -> None:
-        """End the span."""
-        _end(self._span)
 
 
 def _record(span: Span, signal: Signal[Any], value: object) -> None:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import (
+    AfterValidator,
     Field,
     FiniteFloat,
     JsonValue,
-    SerializerFunctionWrapHandler,
-    model_serializer,
     model_validator,
 )
 
@@ -181,12 +180,12 @@ class LeakTest:
         shares = np.asarray([[passing / size] for size, passing, _ in counts])
         return int(self.totals(shares) @ np.asarray([count for _, _, count in counts]))
 
-    def p_value_of(self, counts: Sequence[tuple[int, int, int]]) -> float:
+    def p_value_of(self, counts: Groups) -> float:
         """P-value of counts as in `total_of`; 1.0 where their mean share is above the bound."""
         if any(passing > size or not size for size, passing, _ in counts):
             # No passage has such counts.
             return 1.0
-        total = math.fsum(count * passing / size for size, passing, count in counts)
+        total = sum_of_shares(counts)
         if total > self.bound * self.passages:
             return 1.0
         if self.takes_long:
@@ -250,17 +249,51 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 # Of questions; what a stored policy claims is computed anew, which must not take long.
 MOST_QUESTIONS = 1_000_000
 Count = Annotated[int, Field(ge=0, le=MOST_QUESTIONS)]
-# `(questions, of those let through, how many such passages)`.
-Groups = Annotated[tuple[tuple[Count, Count, Count], ...], Field(max_length=10_000)]
-
-# The share of δ that a first attempt is tested at; the rest is divided among all later ones.
-_FIRST_SHARE = 0.75
 
 
 def added_up(groups: Groups) -> tuple[int, int]:
     """How many questions groups have together, and how many of them went wrong."""
     questions = sum(size * count for size, _, count in groups)
     return questions, sum(wrong * count for _, wrong, count in groups)
+
+
+def _possible(groups: Groups) -> Groups:
+    if added_up(groups)[0] > MOST_QUESTIONS:
+        raise ValueError(f"more than {MOST_QUESTIONS:,} questions")
+    if any(not size for size, _, _ in groups):
+        raise ValueError("a group without questions")
+    return groups
+
+
+# `(questions, of those let through, how many such passages)`.
+Groups = Annotated[
+    tuple[tuple[Count, Count, Count], ...], Field(max_length=10_000), AfterValidator(_possible)
+]
+"""Of one bound at one point, how the questions that count went by group: `(questions that count, of
+those that went wrong, how many such groups)`; of a cost `(20, twentieths of the mean cost, …)`.
+
+A group of which no question counts says nothing. Each other one counts once, by its share of
+questions that went wrong, whatever its size: shares of different groups are independent, those
+of its questions need not be. The chance of so small shares is that of `LeakTest`.
+"""
+
+# The share of δ that a first attempt is tested at; the rest is divided among all later ones.
+_FIRST_SHARE = 0.75
+
+
+def counted_groups(groups: Groups) -> int:
+    """Groups with a question that counts."""
+    return sum(count for *_, count in groups)
+
+
+def sum_of_shares(groups: Groups) -> float:
+    """Sum of the groups' shares."""
+    return math.fsum(count * wrong / size for size, wrong, count in groups)
+
+
+def bound_on_mean(groups: Groups, bound: float) -> float:
+    """Hoeffding and Bentkus' p-value of "the mean share is above `bound`": falls with it."""
+    return hoeffding_bentkus(sum_of_shares(groups), counted_groups(groups), bound)
 
 
 def require_fingerprint(expected: Fingerprint, found: Fingerprint, what: str, hint: str) -> None:
@@ -281,17 +314,17 @@ def require_schema_version(value: Any, newest: int, *, where: str) -> None:
     Raises:
         PolicyError: a newer knowgate wrote it, it is no object, or names no version.
     """
-    hint = "write it with `knowgate calibrate`"
+    fault, hint = "", "write it with `knowgate calibrate`"
+    version = value.get("schema_version") if isinstance(value, dict) else None
     if not isinstance(value, dict):
-        what = f"expected a JSON object, found {type(value).__name__}"
-        raise PolicyError(what, where=where, hint=hint)
-    version = value.get("schema_version")
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        what = "field 'schema_version' is missing or not a positive number"
-        raise PolicyError(what, where=where, hint=hint)
-    if version > newest:
-        what = f"policy schema {version} is newer than {newest}, the newest known here"
-        raise PolicyError(what, where=where, hint="upgrade knowgate or calibrate again")
+        fault = f"expected a JSON object, found {type(value).__name__}"
+    elif isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        fault = "field 'schema_version' is missing or not a positive number"
+    elif version > newest:
+        fault = f"policy schema {version} is newer than {newest}, the newest known here"
+        hint = "upgrade knowgate or calibrate again"
+    if fault:
+        raise PolicyError(fault, where=where, hint=hint)
 
 
 class VetoBinding(Artefact):
@@ -385,8 +418,8 @@ class SupportPolicy(Artefact):
         if not delivered:
             return 1.0
         largest = max(size for size, _, _ in groups)
-        number = sum(count for _, _, count in groups)
-        by_question = LeakTest.of_groups(number, largest, risk).p_value_of(groups)
+        test = LeakTest.of_groups(counted_groups(groups), largest, risk)
+        by_question = test.p_value_of(groups)
         return max(binomial_tail(wrong, delivered, risk), by_question)
 
 
@@ -411,11 +444,6 @@ class PolicyPoint(Artefact):
     errors: Count
 
 
-def _require_few(groups: Groups) -> None:
-    if added_up(groups)[0] > MOST_QUESTIONS:
-        raise ValueError(f"more than {MOST_QUESTIONS:,} questions")
-
-
 class GuaranteedRisk(Artefact):
     """One bound of a guarantee that has several, and its evidence.
 
@@ -436,6 +464,8 @@ class GuaranteedRisk(Artefact):
             one.
     """
 
+    LEFT_OUT = ("groups", "largest_group")
+
     kind: str
     bound: Annotated[float, Field(gt=0, lt=1)]
     n: Count
@@ -444,18 +474,6 @@ class GuaranteedRisk(Artefact):
     losses: dict[str, Probability] | None = None
     groups: Groups = ()
     largest_group: Count = 0
-
-    @model_serializer(mode="wrap")
-    def _without_groups(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        return fields if self.groups else {k: v for k, v in fields.items() if "group" not in k}
-
-    @model_validator(mode="after")
-    def _bounded(self) -> GuaranteedRisk:
-        _require_few(self.groups)
-        if any(not size for size, _, _ in self.groups):
-            raise ValueError("a group without questions")
-        return self
 
 
 Missing = Literal["left_out", "unanswerable", "both"]
@@ -568,8 +586,6 @@ class Guarantee(Artefact):
             raise ValueError("errors must not exceed n")
         if self.chosen is not None and self.chosen >= len(self.path):
             raise ValueError("chosen must be an index of path")
-        for groups in (self.passages, self.first_stage_passages, self.unanswerable_topics):
-            _require_few(groups)
         return self
 
 

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from .contracts import Answerability, View
-from .fingerprint import RelevanceStage
+from .fingerprint import Artefact, RelevanceStage
 from .text import passage_name
 
 # Further names of this module are listed by the package.
@@ -130,7 +130,7 @@ class Found(BaseModel):
         return tuple(dict.fromkeys(names))[:3]
 
 
-class Decision(BaseModel):
+class Decision(Artefact):
     """The guard's decision for one question; immutable.
 
     Attributes:
@@ -169,7 +169,7 @@ class Decision(BaseModel):
         timings: seconds per stage: each signal by name, and `total`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    LEFT_OUT = ("vetoes", "relevance_stage")
 
     route: Route
     # Left to right, so that a reason of the guard is always the member of the enum.
@@ -203,11 +203,7 @@ class Decision(BaseModel):
     @model_serializer(mode="wrap")
     def _plainly(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         _ = self.route  # a decision that is still being made is there from here on
-        fields: dict[str, Any] = _plain(handler(self))
-        if not self.vetoes:
-            fields.pop("vetoes", None)
-        if self.relevance_stage is None:
-            fields.pop("relevance_stage", None)
+        fields: dict[str, Any] = _plain(self._without_empty_fields(handler))
         return fields
 
     @property

@@ -26,6 +26,8 @@ from .artefacts import (
     VetoBinding,
     added_up,
     binomial_tail,
+    bound_on_mean,
+    counted_groups,
     hoeffding_bentkus,
     require_schema_version,
     whole,
@@ -57,7 +59,7 @@ from .routing import (
 # Between two ways to sum the same tail.
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-12
 # Share of the level that the first stage of a cascade is tested at by itself.
-_FIRST_STAGE, _FIRST_STAGE_SHARE = "first_stage", 0.2
+_FIRST_STAGE, FIRST_STAGE_SHARE = "first_stage", 0.2
 # Questions that must not pass: their source was left out, or nothing answers them.
 _LEAKS = ("leak", "unanswerable")
 # From this bound on nothing is said, so nothing has to be certified.
@@ -75,6 +77,10 @@ def measured_by(policy: PolicyFields) -> str:
     """
     names = _OF_RELEVANCE if _is_leak(policy.guarantee) else (*_OF_RELEVANCE, *_OF_CONFIDENCE)
     fields = policy.model_dump(mode="json", include=set(names), serialize_as_any=True)
+    return _sha256(fields)
+
+
+def _sha256(fields: dict[str, Any]) -> str:
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -99,14 +105,13 @@ def fault_of(policy: PolicyFields) -> str | None:
 
 def _serves(policy: PolicyFields, chosen: PolicyPoint) -> bool:
     """Whether the policy decides by the thresholds of this point."""
-    leak = _is_leak(policy.guarantee)
     if policy.relevance_threshold != chosen.relevance:
         return False
-    # A leak says nothing about answers from memory, whose threshold may be declared.
-    if policy.confidence_threshold != chosen.confidence and not leak:
-        return False
     abstains = policy.check_conflict and policy.on_conflict == "abstain"
-    return leak or abstains == (chosen.on_conflict == "abstain")
+    served = policy.confidence_threshold, abstains
+    tested = chosen.confidence, chosen.on_conflict == "abstain"
+    # A leak says nothing about answers from memory, whose threshold may be declared.
+    return _is_leak(policy.guarantee) or served == tested
 
 
 def _is_leak(guarantee: Guarantee | None) -> bool:
@@ -150,7 +155,7 @@ def _add_up(groups: tuple[tuple[int, int, int], ...], risk: GuaranteedRisk) -> b
 def _level(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
     """The level at which one bound has to pass."""
     if _FIRST_STAGE in guarantee.kinds:
-        first = _FIRST_STAGE_SHARE * guarantee.level
+        first = FIRST_STAGE_SHARE * guarantee.level
         return first if risk.kind == _FIRST_STAGE else guarantee.level - first
     if "abstention" not in guarantee.kinds:
         return guarantee.level
@@ -189,12 +194,11 @@ def _p_value(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
 
 def _by_group(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
     """P-value of the test in which each group counts once."""
-    groups = sum(count for _, _, count in risk.groups)
     if risk.kind != "abstention" and "abstention" in guarantee.kinds:
         # The bound is the smallest that this test bears out, as it falls when the bound rises.
-        total = math.fsum(count * wrong / size for size, wrong, count in risk.groups)
-        return hoeffding_bentkus(total, groups, risk.bound)
-    return LeakTest.of_groups(groups, risk.largest_group, risk.bound).p_value_of(risk.groups)
+        return bound_on_mean(risk.groups, risk.bound)
+    number = counted_groups(risk.groups)
+    return LeakTest.of_groups(number, risk.largest_group, risk.bound).p_value_of(risk.groups)
 
 
 def _counts_by_group(guarantee: Guarantee) -> dict[str, tuple[tuple[int, int, int], ...]]:
@@ -229,8 +233,7 @@ def _body(policy: PolicyFields) -> str:
 def _digest(fields: dict[str, Any]) -> str:
     """Hash of everything in a policy but the program that wrote it."""
     hashed = {name: value for name, value in fields.items() if name not in _UNCHECKED}
-    text = json.dumps(hashed, sort_keys=True, separators=(",", ":"))
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    return f"sha256:{_sha256(hashed)}"
 
 
 def _checked(value: dict[str, Any], *, where: str, allow_changed: bool) -> Policy:

@@ -463,6 +463,8 @@ class Measure:
 _Asked = TypeVar("_Asked")
 _Sent = TypeVar("_Sent")
 _Returned = TypeVar("_Returned")
+# Sends an answer to the flow of a number; an error is raised in it.
+Send = Callable[[int, _Sent | KnowgateError], None]
 
 
 def at_once(body: Coroutine[Any, Any, _Returned]) -> _Returned:
@@ -490,24 +492,37 @@ async def adrive(
 
 async def adrive_all(
     flows: Sequence[Generator[_Asked, _Sent, _Returned]],
-    answer: Callable[[list[_Asked]], Awaitable[list[_Sent]]],
+    answer: Callable[[dict[int, _Asked], Send[_Sent]], Awaitable[None]],
+    *,
+    raising: bool = False,
 ) -> list[_Returned | KnowgateError]:
-    """What each of `flows` returns, or its error, when all are sent their answers in step."""
+    """What each of `flows` returns, or its error, when all are sent their answers in step.
+
+    Args:
+        flows: begun by nobody else.
+        answer: sends each flow, by its number, the answer to what it asks.
+        raising: whether the first error is raised, rather than returned in its place.
+    """
     found: dict[int, _Returned | KnowgateError] = {}
-    answers: dict[int, _Sent | None] = dict.fromkeys(range(len(flows)))
-    while answers:
-        asked: dict[int, _Asked] = {}
-        for number, one in answers.items():
-            try:
-                # Sending None starts a flow.
-                asked[number] = flows[number].send(one)  # type: ignore[arg-type]
-            except StopIteration as stop:
-                found[number] = stop.value
-            except KnowgateError as error:
-                found[number] = error
-        answers = {}
-        if asked:
-            answers.update(zip(asked, await answer(list(asked.values())), strict=True))
+    asked: dict[int, _Asked] = {}
+
+    def send(number: int, one: _Sent | KnowgateError | None) -> None:
+        flow, failed = flows[number], isinstance(one, KnowgateError)
+        try:
+            # Sending None starts a flow.
+            asked[number] = flow.throw(one) if failed else flow.send(one)  # type: ignore[arg-type]
+        except StopIteration as stop:
+            found[number] = stop.value
+        except KnowgateError as error:
+            if raising:
+                raise
+            found[number] = error
+
+    for number in range(len(flows)):
+        send(number, None)
+    while asked:
+        waiting, asked = asked, {}
+        await answer(waiting, send)
     return [found[number] for number in range(len(flows))]
 
 

@@ -151,7 +151,4 @@ class FakeScorer(RelevanceScorer):
         return np.asarray([self._one(passage) for _, passage in pairs], dtype=np.float64)
 
     def _one(self, passage: str) -> float:
-        for fragment, score in self._scores.items():
-            if fragment in passage:
-                return score
-        return self._default
+        return next((s for f, s in self._scores.items() if f in passage), self._default)

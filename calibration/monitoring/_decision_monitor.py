@@ -126,12 +126,8 @@ class DecisionMonitor(Collector):
                 f"window must be a whole number, at least {LEAST_VALUES}",
                 hint="fewer decisions are too few to judge drift by",
             )
-        alarms = alarms or AlarmSettings()
-        baseline, run_length = alarms.baseline, alarms.run_length
-        self._policy = policy
-        self._drift_alpha = alarms.drift_alpha
-        self._run_length = run_length
-        self._given = _detector(policy, baseline, run_length)
+        self._policy, self._alarms = policy, alarms or AlarmSettings()
+        self._given = _detector(policy, self._alarms)
         self._lock = threading.Lock()
         self._state = _Saved(
             kind="decision_monitor",
@@ -142,7 +138,7 @@ class DecisionMonitor(Collector):
             last=None,
             live=self._given is None,
             detector=deepcopy(self._given),
-            risks=risk_monitors(policy, risk, delta, run_length, least_rate),
+            risks=risk_monitors(policy, risk, delta, self._alarms.run_length, least_rate),
         )
         self._judged: tuple[SignalCounter, DriftReport] | None = None
         self._failures: Counter[type[Exception]] = Counter()
@@ -169,7 +165,7 @@ class DecisionMonitor(Collector):
                     state.detector = RateChangeDetector.from_counts(
                         state.block.abstained,
                         state.window,
-                        run_length=self._run_length,
+                        run_length=self._alarms.run_length,
                     )
                 state.last, state.block = state.block, SignalCounter().bound_to(self._policy)
 
@@ -208,13 +204,13 @@ class DecisionMonitor(Collector):
             last, decisions, risks = state.last, state.decisions, deepcopy(state.risks)
             block = last or deepcopy(state.block)  # a full one is left alone
             rate = Interval.wilson(block.abstained, block.decisions)
-            abstention = AbstentionState.of(rate, state.detector, self._run_length)
+            abstention = AbstentionState.of(rate, state.detector, self._alarms.run_length)
         if judged is not None and judged[0] is last:
             drift = judged[1]
         else:
             # Outside the lock: this takes milliseconds, which no decision should wait for.
             drift = compare_counts(
-                self._policy, block, alpha=self._drift_alpha, least=LEAST_VALUES, seed=0,
+                self._policy, block, alpha=self._alarms.drift_alpha, least=LEAST_VALUES, seed=0,
                 judge=last is not None,
             )  # fmt: skip
             if last is not None:
@@ -303,20 +299,17 @@ class DecisionMonitor(Collector):
     def _may_hold(self, detector: RateChangeDetector | None) -> bool:
         if self._given is None:
             # It is learned of the first block.
-            return detector is None or math.isclose(detector.run_length, self._run_length)
+            return detector is None or math.isclose(detector.run_length, self._alarms.run_length)
         return detector is not None and _are_close(detector.settings, self._given.settings)
 
 
-def _detector(
-    policy: Policy, baseline: tuple[int, int] | Literal["live"] | None, run_length: float
-) -> RateChangeDetector | None:
-    kept = policy.histograms.get("abstained")
+def _detector(policy: Policy, alarms: AlarmSettings) -> RateChangeDetector | None:
+    kept, baseline = policy.histograms.get("abstained"), alarms.baseline
     if baseline is None and kept is not None and len(kept.counts) == 2 and any(kept.counts):
-        passed, abstained = kept.counts
-        baseline = (abstained, passed + abstained)
+        baseline = kept.counts[1], sum(kept.counts)
     if baseline is None or baseline == "live":
         return None
-    return RateChangeDetector.from_counts(*baseline, run_length=run_length)
+    return RateChangeDetector.from_counts(*baseline, run_length=alarms.run_length)
 
 
 def _are_close(found: tuple[float, ...], watched: tuple[float, ...]) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from ...guard.artefacts import Histogram
 from ...guard.decision import Route, SignalName
 from ...guard.errors import InputError
 from ...guard.policy import Policy
-from ...guard.routing import Signals, decide_route
+from ...guard.routing import Signals, decide_route, finite_or_none
 from ..statistics import Floats
 
 Counts = Floats
@@ -91,11 +90,6 @@ def largest_gap(expected: Counts, observed: Counts) -> Counts:
 _EDGES = tuple(i / 20 for i in range(21))
 
 
-def is_measured(value: float | None) -> TypeGuard[float]:
-    """Whether there is a value: NaN and infinity stand for a signal that failed."""
-    return value is not None and math.isfinite(value)
-
-
 def bin_of(edges: Sequence[float], value: float) -> int:
     """Index of the bin that holds `value`; what lies outside counts in the outermost bins.
 
@@ -133,8 +127,8 @@ def calibration_histograms(policy: Policy, questions: Iterable[Any]) -> dict[str
         Signals.replay(policy, one.relevance, one.confidence, one.conflict) for one in measured
     ]
     named: dict[str, list[float]] = {
-        "relevance": [one.relevance for one in measured if is_measured(one.relevance)],
-        "confidence": [one.confidence for one in measured if is_measured(one.confidence)],
+        "relevance": [r for one in measured if (r := finite_or_none(one.relevance)) is not None],
+        "confidence": [c for one in measured if (c := finite_or_none(one.confidence)) is not None],
         "confidence.asked": [
             one.confidence
             for one in replayed

@@ -13,13 +13,13 @@ from pydantic_core import to_jsonable_python
 from ...guard.decision import Route
 from ...guard.errors import InputError
 from ...guard.policy import Policy
+from ...guard.routing import finite_or_none
 from ._distance import (
     DRAWS,
     Distance,
     bin_of,
     compare,
     compare_with_mixture,
-    is_measured,
 )
 from ._streams import Count
 
@@ -193,8 +193,8 @@ class SignalCounter:
         self.decisions += 1
         self.abstained += getattr(decision, "route", None) is Route.ABSTAIN
         for name in SIGNALS:
-            value = getattr(decision, name)
-            if is_measured(value):
+            value = finite_or_none(getattr(decision, name))
+            if value is not None:
                 self.counts[name][bin_of(self._edges[name], value)] += 1
         stage = getattr(decision, "relevance_stage", None)
         if stage is not None and _ASKED in self.counts:

@@ -44,10 +44,9 @@ class AbstentionState:
         """What `detector` says now; None while its baseline is learned."""
         if detector is None:
             return cls(rate, None, {}, run_length, None)
-        logs = {name: detector.log_evidence(name) for name in get_args(Direction)}
-        evidence = {name: log / _LOG_TEN for name, log in logs.items()}
-        baseline = detector.low, detector.high
-        return cls(rate, baseline, evidence, run_length, detector.alarm)
+        directions = get_args(Direction)
+        evidence = {name: detector.log_evidence(name) / _LOG_TEN for name in directions}
+        return cls(rate, (detector.low, detector.high), evidence, run_length, detector.alarm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +140,11 @@ def _abstention_words(state: AbstentionState) -> str:
     rate = state.rate
     if rate.value is None or rate.low is None or rate.high is None:
         return "abstention: no decisions yet."
-    words = f"abstention: {_percent(rate.value)} ({_percent(rate.low)} to {_percent(rate.high)})"
+    words = f"abstention: {rate.value:.1%} ({rate.low:.1%} to {rate.high:.1%})"
     if state.baseline is None:
         return words + "; no baseline yet."
     low, high = state.baseline
-    words += f", baseline {_percent(low)} to {_percent(high)}; "
+    words += f", baseline {low:.1%} to {high:.1%}; "
     if state.change is None:
         return words + "no change seen."
     went = "risen" if state.change.direction == "up" else "fallen"
@@ -164,20 +163,16 @@ def _risk_words(route: str, state: RiskMonitor) -> str:
     estimate = state.estimate
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return f"{name}: no feedback yet."
-    bound = f"the bound of {_percent(state.risk)}"
+    bound = f"the bound of {state.risk:.1%}"
     verdict = f"neither above nor below {bound} for certain."
     if state.alarm:
         verdict = f"ALARM: {bound} is exceeded."
     elif estimate.high <= state.risk:
         verdict = f"{bound} is kept."
     return (
-        f"{name}: {_percent(estimate.value)} wrong of {estimate.n} "
-        f"({_percent(estimate.low)} to {_percent(estimate.high)}, valid at all times); {verdict}"
+        f"{name}: {estimate.value:.1%} wrong of {estimate.n} "
+        f"({estimate.low:.1%} to {estimate.high:.1%}, valid at all times); {verdict}"
     )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}%"
 
 
 _BOUNDS = ("low", "estimate", "high")

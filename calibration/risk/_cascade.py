@@ -17,7 +17,7 @@ import numpy as np
 
 from ...guard.artefacts import Guarantee, Histogram
 from ...guard.fingerprint import CascadeRule
-from ...guard.policy import IdentityCalibrator
+from ...guard.policy import FIRST_STAGE_SHARE, IdentityCalibrator
 from .. import CalibrationRecord
 from ..records import Records
 from ..statistics import errors_allowed_each
@@ -43,8 +43,6 @@ from .leak import (
 )
 from .risks import LEARN_PATH, Leak, learning_share
 
-# Of the level: for the first stage alone, where it decides when the second fails.
-_FIRST_STAGE_SHARE = 0.2
 # Widths of the band, as shares of the range of the cheap scores.
 _WIDTHS = (0.0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 # Of the leak that can be certified: the mean cost over these is steadier than that of one.
@@ -65,7 +63,7 @@ def fit_cascade(records: Records, risk: Leak, settings: FitSettings) -> Fit:
     learning, testing = CalibrationRecord.split(records, share=share)
     main = settings.level
     if cascade.on_failure == "cheap":
-        main *= 1.0 - _FIRST_STAGE_SHARE
+        main *= 1.0 - FIRST_STAGE_SHARE
     widths = _widths(learning, testing, cascade, risk, main)
     reach, *_ = min(widths, key=lambda width: width[-1])
     learned_on = len({record.question_id for record in learning})
@@ -76,7 +74,7 @@ def fit_cascade(records: Records, risk: Leak, settings: FitSettings) -> Fit:
     threshold, _ = _certified(strictest, risk, main)
     fallback, first = None, None
     if cascade.on_failure == "cheap":
-        fallback, first = _certified(testing, risk, settings.level * _FIRST_STAGE_SHARE)
+        fallback, first = _certified(testing, risk, settings.level * FIRST_STAGE_SHARE)
     # Without a threshold the test is spent: the cheap scorer alone is not tested after it.
     asked = 0.0 if threshold is None else _asked(testing, threshold, reach)
     doubts = cascade.strict is not None

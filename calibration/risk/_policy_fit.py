@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...guard.artefacts import Guarantee
+from ...guard.artefacts import Groups, Guarantee, bound_on_mean
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
 from .. import CalibrationRecord
@@ -38,8 +38,6 @@ from .certificate import (
     ROUTE_CODES,
     Certificate,
     Evidence,
-    Groups,
-    bound_on_mean,
     certify,
     evidence_of,
     groups_at,

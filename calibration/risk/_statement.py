@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
-from ...guard.artefacts import GuaranteedRisk, PolicyPoint, hoeffding_bentkus
+from ...guard.artefacts import GuaranteedRisk, PolicyPoint, hoeffding_bentkus, sum_of_shares
 from ...guard.decision import Route
 from ...guard.files import table_beside
 from ..statistics import binomial_p_value, questions_needed
-from .certificate import Certificate, PointResult, counted_units, sum_of_shares
+from .certificate import Certificate, PointResult, counted_units
 
 _TABLES: dict[str, Any] = table_beside(__file__, "statements.toml")
 
@@ -58,7 +59,7 @@ def coverage_statement(
 ) -> str:
     """What holds where a coverage was asked for; `bound` is on the risk, None: nothing holds."""
     errors, n = shown.wrong, shown.let_through
-    wanted = f"at least {percent_of(coverage)} of the questions are let through"
+    wanted = f"at least {percent(coverage)} of the questions are let through"
     seen = {"sure": confidence, "questions": questions, "n": n, "wanted": wanted}
     if bound is None:
         return say("coverage.uncertified", **seen)
@@ -108,14 +109,9 @@ def _loss(result: GuaranteedRisk) -> str:
     return say(f"loss.{result.kind}", **(result.losses or {}))
 
 
-def percent_of(share: float) -> str:
-    """`share` in percent, with all its digits."""
-    return percent(Decimal(str(share)))
-
-
-def percent(share: Decimal) -> str:
-    """All digits: a bound of 0.04 % must not read "0.0%"."""
-    return f"{(100 * share).normalize():f}%"
+def percent(share: float | Decimal) -> str:
+    """`share` in percent, with all its digits: a bound of 0.04 % must not read "0.0%"."""
+    return f"{(100 * Decimal(str(share))).normalize():f}%"
 
 
 def _promise(result: GuaranteedRisk) -> str:
@@ -131,7 +127,7 @@ def _promise(result: GuaranteedRisk) -> str:
 def _wanted(target: GuaranteedRisk) -> str:
     if target.kind == "cost":
         return f"the mean cost per question is at most {target.bound:g} ({_loss(target)})"
-    return f"at most {percent_of(target.bound)} {say(f'subject.{target.kind}')}"
+    return f"at most {percent(target.bound)} {say(f'subject.{target.kind}')}"
 
 
 def _unbounded(chosen: PointResult) -> str:
@@ -156,9 +152,7 @@ def _share(count: int, questions: int) -> str:
 def stored_point(found: PointResult) -> PolicyPoint:
     """A tested point, as a policy stores it."""
     return PolicyPoint(
-        relevance=found.point.relevance,
-        confidence=found.point.confidence,
-        on_conflict=found.point.on_conflict,
+        **asdict(found.point),
         p_value=min(1.0, found.p_value),
         let_through=found.let_through,
         errors=math.ceil(found.main.loss - 1e-9),

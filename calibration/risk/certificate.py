@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,7 +10,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ...guard.artefacts import GuaranteedRisk, LeakTest, hoeffding_bentkus
+from ...guard.artefacts import (
+    Groups,
+    GuaranteedRisk,
+    LeakTest,
+    bound_on_mean,
+    counted_groups,
+    hoeffding_bentkus,
+    sum_of_shares,
+)
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
 from ..records import Records
@@ -51,9 +58,9 @@ class Evidence:
         """The columns of `records`, in their order."""
         groups = numbered(record.unit for record in records)
         return cls(
-            relevance=_column([r.relevance for r in records]),
-            confidence=_column([r.confidence for r in records]),
-            conflict=_column([r.conflict for r in records]),
+            relevance=np.asarray([r.relevance for r in records], dtype=np.float64),
+            confidence=np.asarray([r.confidence for r in records], dtype=np.float64),
+            conflict=np.asarray([r.conflict for r in records], dtype=np.float64),
             context_right=np.asarray([r.context_right is True for r in records], dtype=np.bool_),
             closed_book_right=np.asarray(
                 [r.closed_book_right is True for r in records], dtype=np.bool_
@@ -79,11 +86,11 @@ class Evidence:
         Returns:
             Shape (p, n) for n records.
         """
-        may_follow = np.asarray([point.relevance is not None for point in points])[:, None]
-        # Comparisons with NaN are False, so a failed signal passes no threshold.
-        follow = self.relevance >= _thresholds([point.relevance for point in points])
-        confident = self.confidence >= _thresholds([point.confidence for point in points])
-        answer = ~follow & confident & (~np.isnan(self.relevance) | ~may_follow)
+        relevance, confidence = _thresholds(points)
+        # Comparisons with NaN are False, so a failed signal passes no threshold, and none passes
+        # that of a closed route.
+        follow, confident = self.relevance >= relevance, self.confidence >= confidence
+        answer = ~follow & confident & (~np.isnan(self.relevance) | np.isnan(relevance))
         checks = np.asarray([point.on_conflict == "abstain" for point in points])[:, None]
         if checks.any():
             # NaN: it failed, and the guard abstains.
@@ -99,8 +106,11 @@ class Evidence:
         return codes
 
 
-def _thresholds(values: Sequence[float | None]) -> Floats:
-    return np.asarray([math.inf if value is None else value for value in values])[:, None]
+def _thresholds(points: Sequence[PathPoint]) -> tuple[Floats, Floats]:
+    """Those of relevance and of confidence, each of shape (points, 1); NaN for a closed route."""
+    pairs = np.asarray([(one.relevance, one.confidence) for one in points], dtype=np.float64)
+    relevance, confidence = pairs.reshape(-1, 2, 1).swapaxes(0, 1)
+    return relevance, confidence
 
 
 def let_through_wrongly(evidence: Evidence, codes: NDArray[np.int8]) -> Bools:
@@ -113,10 +123,10 @@ def let_through_wrongly(evidence: Evidence, codes: NDArray[np.int8]) -> Bools:
 
 def answerable(evidence: Evidence, points: Sequence[PathPoint]) -> Bools:
     """Whether a route that each point leaves open would have been right, shape (p, n)."""
-    may_follow = np.asarray([point.relevance is not None for point in points])[:, None]
-    may_answer = np.asarray([point.confidence is not None for point in points])[:, None]
+    relevance, confidence = _thresholds(points)
     return np.asarray(
-        (may_follow & evidence.context_right) | (may_answer & evidence.closed_book_right)
+        (~np.isnan(relevance) & evidence.context_right)
+        | (~np.isnan(confidence) & evidence.closed_book_right)
     )
 
 
@@ -129,10 +139,6 @@ def costs(
     found[(codes == _ANSWER) & ~evidence.closed_book_right] = losses.wrong_answer
     found[(codes == _ABSTAIN) & answerable(evidence, points)] = losses.false_abstention
     return found
-
-
-def _column(values: Sequence[float | bool | None]) -> Floats:
-    return np.asarray([math.nan if v is None else float(v) for v in values], dtype=np.float64)
 
 
 def evidence_of(
@@ -367,24 +373,6 @@ def fixed_sequence(p_values: Sequence[float], delta: float) -> list[int]:
 
 # A group's mean cost is told in so many parts, rounded up.
 _COST_PARTS = 20
-Groups = tuple[tuple[int, int, int], ...]
-"""Of one bound at one point, how the questions that count went by group: `(questions that count, of
-those that went wrong, how many such groups)`; of a cost `(20, twentieths of the mean cost, …)`.
-
-A group of which no question counts says nothing. Each other one counts once, by its share of
-questions that went wrong, whatever its size: shares of different groups are independent, those
-of its questions need not be. The chance of so small shares is that of `LeakTest`.
-"""
-
-
-def counted_groups(groups: Groups) -> int:
-    """Groups with a question that counts."""
-    return sum(count for *_, count in groups)
-
-
-def sum_of_shares(groups: Groups) -> float:
-    """Sum of the groups' shares."""
-    return math.fsum(count * wrong / size for size, wrong, count in groups)
 
 
 def groups_at(
@@ -434,11 +422,6 @@ def _p_values_by_group(
             found[place] = group_p_value(groups, largest, bound, delta)
             failed = found[place] > delta
     return found
-
-
-def bound_on_mean(groups: Groups, bound: float) -> float:
-    """Hoeffding and Bentkus' p-value of "the mean share is above `bound`": falls with it."""
-    return hoeffding_bentkus(sum_of_shares(groups), counted_groups(groups), bound)
 
 
 def group_p_value(groups: Groups, largest: int, bound: float, delta: float) -> float:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...guard.artefacts import Guarantee, Histogram, LeakTest
+from ...guard.artefacts import Groups, Guarantee, Histogram, LeakTest
 from ...guard.decision import Route
 from ...guard.policy import Policy
 from ...guard.routing import Calibrator, PlattCalibrator, StepCalibrator
@@ -27,10 +27,9 @@ from .. import CalibrationRecord
 from ..calibrators import fit_platt
 from ..records import MISSING_CASES, Records, lines_sha256
 from ..statistics import Floats, middles, numbered, questions_needed
-from ._statement import percent_of, say, stored_point
+from ._statement import percent, say, stored_point
 from .certificate import (
     Certificate,
-    Groups,
     PointResult,
     binomial_p_values,
     evidence_of,
@@ -239,7 +238,7 @@ def _guarantee(
             f"{case}.certified",
             sure=settings.confidence,
             drawn=say(f"{case}.drawn_{'grouped' if passages < n else 'alone'}", **seen),
-            bound=percent_of(risk.bound),
+            bound=percent(risk.bound),
             errors=errors,
             n=n,
         )
@@ -303,7 +302,7 @@ def _uncertified(case: str, n: int, passages: int, risk: float, settings: FitSet
             supported = f" {say('leak.supported', units=f'{unit}s', smallest=smallest)}"
     return say(
         "leak.uncertified",
-        bound=percent_of(risk),
+        bound=percent(risk),
         sure=settings.confidence,
         needed=needed,
         here=here,

@@ -14,6 +14,7 @@ may be wrong. It goes on to laxer points.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -251,9 +252,7 @@ def _forecasts(
 
 def _weights(records: Records) -> Floats:
     """Each question counts by its mean weight, however many variants it has."""
-    counts: dict[str, int] = {}
-    for record in records:
-        counts[record.question_id] = counts.get(record.question_id, 0) + 1
+    counts = Counter(record.question_id for record in records)
     raw = np.asarray([r.weight / counts[r.question_id] for r in records], dtype=np.float64)
     return raw * (len(counts) / raw.sum()) if len(raw) else raw
 
@@ -280,8 +279,7 @@ def _after_conflicts(evidence: Evidence, context: Floats, weights: Floats) -> Fl
         w = weights[usable]
         stated = float(w @ context[usable])
         observed = float(w @ evidence.context_right[usable])
-        count = float(w.sum())
-        mean = stated / count
+        mean = stated / float(w.sum())
         ratio = (observed + 2.0 * mean) / (stated + 2.0 * mean)
         found[usable] = np.clip(context[usable] * ratio, 0.0, 1.0)
     return found

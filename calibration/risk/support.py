@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...guard.artefacts import SupportPolicy
+from ...guard.artefacts import SupportPolicy, counted_groups
 from ...guard.errors import InputError
 from ...guard.fingerprint import Fingerprint
 from ..statistics import numbered, questions_needed
-from .certificate import counted_groups, fixed_sequence, groups_at
+from .certificate import fixed_sequence, groups_at
 
 _MOST_POINTS = 40
 

@@ -15,12 +15,12 @@ from ...guard.engine.embedded import save_embedded
 from ...guard.engine.model_folder import quiet_loading
 from ...guard.errors import optional_import
 from ...guard.files import file_sha256, read_json, write_json
+from ...guard.model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-_WEIGHTS_FILE, _CONFIG_FILE = "adapter_model.safetensors", "adapter_config.json"
 # Says that the folder is complete, so it comes last.
 TRAINING_FILE = "training.json"
 SCHEMA = 1
@@ -38,12 +38,12 @@ def write_adapter(model: Any, folder: Path, *, base: str | None = None, half: bo
     # Not "auto", which asks the hub whether the vocabulary is another.
     model.save_pretrained(str(folder), safe_serialization=True, save_embedding_layers=False)
     (folder / "README.md").unlink(missing_ok=True)
-    config = read_json(folder / _CONFIG_FILE)
+    config = read_json(folder / ADAPTER_CONFIG)
     config["base_model_name_or_path"] = base
     config["target_modules"] = sorted(config["target_modules"])
-    write_json(folder / _CONFIG_FILE, config)
+    write_json(folder / ADAPTER_CONFIG, config)
     library = optional_import("safetensors.torch")
-    weights = folder / _WEIGHTS_FILE
+    weights = folder / ADAPTER_WEIGHTS
     tensors = {
         name: (one.half() if half else one).contiguous()
         for name, one in library.load_file(weights).items()
@@ -64,13 +64,13 @@ def finished_training(folder: Path, identity: Mapping[str, Any]) -> dict[str, An
     Returns:
         The file's content; None when there is no such file, another training or other weights.
     """
-    if not (folder / TRAINING_FILE).is_file() or not (folder / _WEIGHTS_FILE).is_file():
+    if not (folder / TRAINING_FILE).is_file() or not (folder / ADAPTER_WEIGHTS).is_file():
         return None
     found = read_json(folder / TRAINING_FILE)
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         return None
     same = found.get("identity") == json.loads(json.dumps(identity))
-    whole = found.get("adapter_sha256") == file_sha256(folder / _WEIGHTS_FILE)
+    whole = found.get("adapter_sha256") == file_sha256(folder / ADAPTER_WEIGHTS)
     return found if same and whole else None
 
 

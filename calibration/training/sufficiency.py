@@ -250,13 +250,12 @@ class _Work:
             steps, scores = self._fold(folds, turn, untuned)
             best.append(steps)
             after |= scores
-        ids = [question.id for question in self._questions]
-        gain = _gain([before[i] for i in ids], [after[i] for i in ids], self._seed)
+        first, second = ([one[q.id] for q in self._questions] for one in (before, after))
         return TuningReport(
-            questions=len(ids),
-            before=_auroc([before[i] for i in ids]),
-            after=_auroc([after[i] for i in ids]),
-            gain=gain,
+            questions=len(first),
+            before=_auroc(first),
+            after=_auroc(second),
+            gain=_gain(first, second, self._seed),
             steps=median_low(best),
         )
 
@@ -377,8 +376,7 @@ def _folds(questions: Sequence[TrainingQuestion], seed: int) -> list[list[Traini
 
 
 def _require_enough(questions: Sequence[TrainingQuestion]) -> None:
-    ids = {question.id for question in questions}
-    if len(ids) != len(questions):
+    if len({question.id for question in questions}) != len(questions):
         raise InputError("two questions have the same id", hint="give each its own")
     if len(questions) < MIN_QUESTIONS:
         raise InputError(

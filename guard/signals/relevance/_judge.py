@@ -24,7 +24,6 @@ from ..._model_steps import (
     draw_some,
     first_token_share,
     no_verdict,
-    run_steps,
     score_yes,
     verdicts_of,
 )
@@ -225,10 +224,9 @@ class SufficiencyJudge(AwaitedScorer):
         known.update((prompt, kept[key]) for prompt, key in keys.items() if key in kept)
         missing = [prompt for prompt in keys if prompt not in known]
         steps = [self._steps(prompt) for prompt in missing]
-        if awaits:
-            fresh = await arun_steps(self._language_model, steps, _BATCH_SIZE, raising=False)
-        else:
-            fresh = run_steps(self._language_model, steps, _BATCH_SIZE, raising=False)
+        fresh = await arun_steps(
+            self._language_model, steps, _BATCH_SIZE, raising=False, awaits=awaits
+        )
         for prompt, verdict in zip(missing, fresh, strict=True):
             if isinstance(verdict, Exception):
                 raise verdict

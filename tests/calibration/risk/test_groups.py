@@ -15,7 +15,7 @@ from knowgate.calibration.risk import Coverage, RiskTarget, certificate, fit_pol
 from knowgate.calibration.risk.risks import LossTable, PathPoint, Risk
 from knowgate.calibration.statistics import binomial_p_value
 from knowgate.guard import Guarantee, Policy, PolicyError
-from knowgate.guard.artefacts import hoeffding_bentkus
+from knowgate.guard.artefacts import counted_groups, hoeffding_bentkus, sum_of_shares
 
 DELTA = 0.1
 PATH = (PathPoint(0.5, None),)
@@ -55,7 +55,7 @@ def test_a_group_counts_by_its_share_of_the_questions_that_count() -> None:
     [found] = certificate.groups_at(groups, counted, losses)
 
     assert found == ((2, 0, 1), (2, 1, 1))
-    assert (certificate.counted_groups(found), certificate.sum_of_shares(found)) == (2, 0.5)
+    assert (counted_groups(found), sum_of_shares(found)) == (2, 0.5)
 
 
 def test_the_p_value_by_hand() -> None:
