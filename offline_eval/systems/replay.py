@@ -52,11 +52,7 @@ class Replay:
         self.systems: list[ReplySystem] = []
         self.items: list[Asked] = []
         # Without logs nothing is looked up in the passages.
-        indexed = bases if paths else ()
-        found, known = read_logs(
-            paths,
-            [(name, dict(questions), dict(texts)) for name, questions, texts in indexed],
-        )
+        found, known = read_logs(paths, bases if paths else ())
         asked = {
             question.question_id: question
             for base in known

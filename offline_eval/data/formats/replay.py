@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -215,7 +215,7 @@ def read_replay_log(path: AnyPath) -> list[LoggedReply]:
 
 def read_logs(
     paths: Sequence[AnyPath],
-    bases: Iterable[tuple[str, dict[str, Question], dict[str, StoredPassage]]] = (),
+    bases: Iterable[tuple[str, Mapping[str, Question], Mapping[str, StoredPassage]]] = (),
 ) -> tuple[ReplyRows, list[KnownBase]]:
     """Read logs of replies, and match them with the questions that they answer.
 
