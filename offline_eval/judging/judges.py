@@ -169,12 +169,11 @@ class EstimateJudge:
         Raises:
             UnsupportedLanguageError: a text is in a script that the encoder does not know.
         """
-        self._require(question, expected, reply)
+        met = self._met(question, expected, [reply])
         first, second = self._encoder.encode_first(
             [f"{question} {expected}", f"{question} {reply}"]
         )
-        cosine = float(np.dot(first.embedding, second.embedding))
-        return (cosine + self._met(question, expected, [reply])) / 2
+        return (float(np.dot(first.embedding, second.embedding)) + met) / 2
 
     def _met(self, question: str, text: str, sources: Sequence[str]) -> float:
         """How far the words of `text` are met by those of the sources, in [-1, 1].

@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...calibration.records import Records
 from ...calibration.risk.fit import PolicyBinding
 from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
@@ -35,6 +34,7 @@ def calibration_document(found: Calibrated) -> Document:
     rankings = selective_qualities(found.policy, found.unseen, risk=risk, seed=found.seed)
     which = "Held-out questions" if found.test else "Questions that the certificate rests on"
     outcomes = outcomes_under(found.policy, found.test or found.certify)
+    data = WORDS.meanings("data", found, _parts(found), PolicyBinding.UNNAMED)
     return Document(
         name="calibration",
         title=f"Calibration on {found.measured.name}",
@@ -54,7 +54,7 @@ def calibration_document(found: Calibrated) -> Document:
             Section("How well right comes before wrong", (_ranking_table(found, rankings),))
             if rankings
             else None,
-            Section("Data and hashes", (Prose(_data(found), "code"),)),
+            Section("Data and hashes", (Prose(tuple(data.items()), "code"),)),
         ),
         values=_values(found, signals, rankings),
     )
@@ -156,15 +156,8 @@ def _ranking_table(found: Calibrated, rankings: _Rows) -> Table:
     return Table.from_columns("Ranking", list(rankings), columns, notes=(WORDS.text("areas"),))
 
 
-def _data(found: Calibrated) -> tuple[tuple[str, str], ...]:
-    parts = {"learn": found.learn, "certify": found.certify, "test": found.test}
-    counts = {name: _part(cases) for name, cases in parts.items()}
-    return tuple(WORDS.meanings("data", found, counts, PolicyBinding.UNNAMED).items())
-
-
 def _values(found: Calibrated, signals: _Rows, rankings: _Rows) -> dict[str, Any]:
     """Content of the JSON file; free of NaN."""
-    parts = {"learn": found.learn, "certify": found.certify, "test": found.test}
     rates = None if found.rates is None else vars(found.rates)
     values = {
         "schema_version": _SCHEMA_VERSION,
@@ -175,7 +168,7 @@ def _values(found: Calibrated, signals: _Rows, rankings: _Rows) -> dict[str, Any
         "population": found.measured.population,
         "seed": found.seed,
         "coverage_asked_for": found.coverage,
-        "parts": {name: _part(cases) for name, cases in parts.items()},
+        "parts": _parts(found),
         "policy": found.policy,
         "path": found.steps,
         "held_out": rates if found.test else None,
@@ -192,12 +185,13 @@ def _values(found: Calibrated, signals: _Rows, rankings: _Rows) -> dict[str, Any
     return {name: as_json(value) for name, value in values.items()}
 
 
-def _part(cases: Records) -> dict[str, int]:
-    return {
-        "cases": len(cases),
-        "questions": len({case.question_id for case in cases}),
-        "units": len({case.unit for case in cases}),
-    }
+def _parts(found: Calibrated) -> dict[str, dict[str, int]]:
+    parts, counts = {"learn": found.learn, "certify": found.certify, "test": found.test}, {}
+    for name, cases in parts.items():
+        questions, units = {case.question_id for case in cases}, {case.unit for case in cases}
+        sizes = {"cases": len(cases), "questions": len(questions), "units": len(units)}
+        counts[name] = sizes
+    return counts
 
 
 def what_if_of(policy: Policy, outcomes: Sequence[Outcome], which: str) -> WhatIf:

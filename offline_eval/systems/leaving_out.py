@@ -9,7 +9,6 @@ documents of a chain ─► source of each question (or unmatched) ─► pages,
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +21,6 @@ from langchain_core.documents import Document
 
 from ...guard.engine import BiEncoderScorer
 from ...guard.errors import InputError, KnowgateError
-from ...guard.files import write_text
 from ...guard.read_models import read_models
 from ..data.diversity.uniqueness import words_of
 from ..data.embedding import embed_all
@@ -30,6 +28,7 @@ from ..data.labels import Label, units
 from ..data.questions import KnowledgeBase, PassageKind, QuestionRecord
 from ..run.manifest import Stored
 from ..run.questions import FoundBy, LeaveOut, SourceRow, UnmatchedSourceError
+from ..run.table import TableSpec
 from .served import ServedChain
 
 # Field of the metadata of documents that names their source.
@@ -439,14 +438,15 @@ class SourceSearch:
         return frozenset({named if told else named.whole})
 
 
-LEFT_OUT_FILE = "left_out_check.jsonl"
-
-
 class AnswerElsewhere(Stored):
     """A passage that holds the whole answer of a question whose own passage is left out."""
 
     question_id: str
     passage_id: str
+
+
+# A question may have several rows.
+_ELSEWHERE = TableSpec("left_out_check", AnswerElsewhere, "question_id", whole=True)
 
 
 def left_out_check(
@@ -492,12 +492,9 @@ def note_left_out_check(
         folder: of the run.
         asked: by knowledge base, the questions whose passage was taken out.
     """
-    path = folder / LEFT_OUT_FILE
-    if path.exists() or not any(records for records, _ in asked):
+    if _ELSEWHERE.path(folder).exists() or not any(records for records, _ in asked):
         return
-    found = [one for of_base in asked for one in left_out_check(*of_base)]
-    lines = (json.dumps(row.model_dump(), ensure_ascii=False) + "\n" for row in found)
-    write_text(path, "".join(lines))
+    _ELSEWHERE.write(folder, (one for of_base in asked for one in left_out_check(*of_base)))
 
 
 def read_left_out_check(folder: Path) -> tuple[AnswerElsewhere, ...] | None:
@@ -506,7 +503,7 @@ def read_left_out_check(folder: Path) -> tuple[AnswerElsewhere, ...] | None:
     Raises:
         InputError: a line of the file is broken; names file and line.
     """
-    path = folder / LEFT_OUT_FILE
+    path = _ELSEWHERE.path(folder)
     if not path.exists():
         return None
     hint = "remove the file, or make the check again"

@@ -44,27 +44,22 @@ class LoggedReplies:
         self.path = os.fspath(path)
         self._replies: dict[Hashable, list[tuple[Mapping[str, Any], str]]] = {}
         for number, line in read_jsonl(path):
-            where = f"{self.path}:{number}"
             try:
-                found = entry(line)
+                if (found := entry(line)) is not None:
+                    self._add(*found)
             except InputError as error:
+                where = f"{self.path}:{number}"
                 raise InputError(error.what, where=where, hint=hint) from None
-            if found is not None:
-                self._add(*found, where, hint)
         if not self._replies:
             raise InputError("the file holds no replies", where=self.path, hint=hint)
 
-    def _add(
-        self, key: Hashable, response: Any, fields: Mapping[str, Any], where: str, hint: str
-    ) -> None:
+    def _add(self, key: Hashable, response: Any, fields: Mapping[str, Any]) -> None:
         if not isinstance(response, str):
-            raise InputError("field 'response' must be text", where=where, hint=hint)
+            raise InputError("field 'response' must be text")
         text = clean_text(response)
         known = self._replies.setdefault(key, [])
         if not fields and known and known[0][1] != text:
-            raise InputError(
-                f"{_shown(key)!r} was answered before, in other words", where=where, hint=hint
-            )
+            raise InputError(f"{_shown(key)!r} was answered before, in other words")
         known.append((fields, text))
 
     def find(self, key: Hashable, fields: Mapping[str, Any] | None = None) -> str | None:

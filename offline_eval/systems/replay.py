@@ -7,16 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...guard.decision import Route
+from ..data.bases import AskedBase
 from ..data.formats.replay import read_logs
 from ..judging.run import GUARDS_OWN, OF_GUARD
-from ..run import Question
 from ..run.grouping import grouped
-from ..run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
+from ..run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem
 from .plan import Asked, Case, Systems
 
 _NONE = ReplyContext(kind="none")
-Base = tuple[str, Mapping[str, Question], Mapping[str, StoredPassage]]
-"""A knowledge base: its name, its questions by the id in their file, and its passages by id."""
 
 
 class Replay:
@@ -44,7 +42,7 @@ class Replay:
     def __init__(
         self,
         paths: Sequence[str | os.PathLike[str]],
-        bases: Sequence[Base],
+        bases: Sequence[AskedBase],
         systems: Systems,
         *,
         limit: int | None = None,
@@ -52,11 +50,7 @@ class Replay:
         self.systems: list[ReplySystem] = []
         self.items: list[Asked] = []
         # Without logs nothing is looked up in the passages.
-        indexed = bases if paths else ()
-        found, known = read_logs(
-            paths,
-            [(name, dict(questions), dict(texts)) for name, questions, texts in indexed],
-        )
+        found, known = read_logs(paths, bases if paths else ())
         asked = {
             question.question_id: question
             for base in known

@@ -118,7 +118,8 @@ def _marked_pairs(soup: BeautifulSoup) -> list[Pair]:
         answer = tag if folded or tag.decomposed else tag.find_next_sibling(["dt", "dd"])
         if tag.decomposed or asked is None or answer is None or answer.name == "dt":
             continue
-        question, topic = _text(asked), _topic_before(tag)
+        question, heading = _text(asked), tag.find_previous(list(_HEADINGS))
+        topic = (_text(heading) or None) if heading is not None else None
         if not question.endswith(("?", "？")):
             continue
         asked.extract()
@@ -130,11 +131,6 @@ def _marked_pairs(soup: BeautifulSoup) -> list[Pair]:
         else:
             answer.insert_before(asked)
     return pairs
-
-
-def _topic_before(tag: Tag) -> str | None:
-    heading = tag.find_previous(list(_HEADINGS))
-    return (_text(heading) or None) if heading is not None else None
 
 
 def _text(tag: Tag) -> str:

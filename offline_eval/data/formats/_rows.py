@@ -32,17 +32,18 @@ class KnownBase:
         name: unique in the run.
         questions: by the id in the file, or by id and text where ids are used again; the values
             carry ids that are unique in the run.
-        passages: by id, unique in the run; texts of logged contexts are added to them,
-            as passages of no knowledge base.
+        passages: by id, unique in the run.
 
     Attributes:
+        questions: as given.
+        passages: as given, and texts of logged contexts, as passages of no knowledge base.
         order: ids of the passages that are its own, in their order.
     """
 
     def __init__(
-        self, name: str, questions: dict[str, Question], passages: dict[str, StoredPassage]
+        self, name: str, questions: Mapping[str, Question], passages: Mapping[str, StoredPassage]
     ) -> None:
-        self.name, self.questions, self.passages = name, questions, passages
+        self.name, self.questions, self.passages = name, dict(questions), dict(passages)
         self.order = tuple(passages)
         # Of equal texts the first counts.
         self._by_question = {plain(one.question): one for one in reversed(self.questions.values())}

@@ -17,7 +17,8 @@ from ....guard.read_models import check_model
 from ....guard.text import clean_text
 from ...run import Question, RowError
 from ...run.questions import CaseKind
-from ...run.replies import Judgement, ReplyContext, ReplySystem, StoredPassage
+from ...run.replies import Judgement, ReplyContext, ReplySystem
+from ..bases import AskedBase
 from ..fields import ID_FIELDS, Filled, NamedText, Text, without_nulls
 from ..questions import QuestionRecord
 from ._rows import RETRIEVALS, KnownBase, ReplyRows, known_bases, plain, replayed
@@ -214,8 +215,7 @@ def read_replay_log(path: AnyPath) -> list[LoggedReply]:
 
 
 def read_logs(
-    paths: Sequence[AnyPath],
-    bases: Iterable[tuple[str, dict[str, Question], dict[str, StoredPassage]]] = (),
+    paths: Sequence[AnyPath], bases: Iterable[AskedBase] = ()
 ) -> tuple[ReplyRows, list[KnownBase]]:
     """Read logs of replies, and match them with the questions that they answer.
 
@@ -224,9 +224,8 @@ def read_logs(
 
     Args:
         paths: of the logs, see `read_replay_log`; without any there are no rows.
-        bases: knowledge bases that the questions are from: name, unique in the run; questions by
-            the id in their file; passages by id. Without any, the questions and expected answers
-            in the logs are used.
+        bases: that the questions are from. Without any, the questions and expected answers in the
+            logs are used.
 
     Returns:
         The rows: systems in the order of their first line, replies in that of the logs, labels as
@@ -238,7 +237,9 @@ def read_logs(
             was left out is in its own context.
     """
     logs = [read_replay_log(path) for path in paths]
-    known = [KnownBase(*base) for base in bases] or _bases_of_logs(logs)
+    known = [KnownBase(one.name, one.questions, one.passages) for one in bases]
+    if not known:
+        known = _bases_of_logs(logs)
     rows = ReplyRows()
     for path, replies in zip(paths, logs, strict=True):
         for reply in replies:

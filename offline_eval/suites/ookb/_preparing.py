@@ -134,8 +134,7 @@ def prepare(settings: OokbSettings, models: Mapping[str, Runnable[Any, Any]]) ->
     )
     questions, limit = settings.questions, settings.limit
     bases = read_bases(questions, settings.passage, limit=limit) if questions else ()
-    known = [(base.name, base.questions, base.passages) for base in bases]
-    replay = Replay(settings.replay, known, systems, limit=limit)
+    replay = Replay(settings.replay, bases, systems, limit=limit)
     long_contexts = any(item.context.kind == "all_but" for item in replay.items)
     if systems.guarded and long_contexts and not bases:
         raise InputError(

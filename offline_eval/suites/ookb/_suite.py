@@ -168,11 +168,11 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         left_out = {
             one.case.question_id for one in prepared.items if one.case.kind is CaseKind.LEFT_OUT
         }
-        asked = (
-            ([record for record in base.asked if record.question_id in left_out], base)
+        asked = [
+            ([one for one in base.asked if one.question_id in left_out], base.knowledge_base)
             for base in prepared.bases
-        )
-        note_left_out_check(folder, [(some, base.knowledge_base) for some, base in asked])
+        ]
+        note_left_out_check(folder, asked)
         self._replier = run.retrieve(
             folder,
             prepared.items,
