@@ -379,6 +379,12 @@ def file_sha256(path: AnyPath) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def json_sha256(value: Any) -> str:
+    """Hexadecimal sha256 of a value as JSON, with sorted keys; what JSON lacks counts as text."""
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
 @lru_cache
 def table_beside(module: str, name: str) -> dict[str, Any]:
     """Read a TOML file that lies beside a module, or below its folder; not to be changed.

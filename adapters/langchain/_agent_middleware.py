@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from contextvars import Context
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, get_args
 
 from langchain_core.documents import Document
@@ -83,7 +84,7 @@ class GuardState(AgentState[Any]):
     guard_decision: NotRequired[Annotated[dict[str, Any] | None, OmitFromInput]]
 
 
-_Parts = dict[str, Callable[..., Any]]
+_Parts = Mapping[str, Callable[..., Any]]
 # Has "model", "guard" or "check" called; unless `shown`, the user sees no token of it.
 _Call = Callable[..., Awaitable[Any]]
 
@@ -240,30 +241,16 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
     ) -> _Result:
         """Call the model under the guard's decision, which is taken once for a question."""
         guard = self._guard
-        parts: _Parts = {"model": handler, "guard": guard.decide, "check": guard.check_reply}
-
-        async def call(part: str, *given: Any, shown: bool = True) -> Any:
-            if shown:
-                return parts[part](*given)
-            with _unseen() as context:
-                return context.run(parts[part], *given)
-
-        return at_once(self._flow(request, call))
+        parts = {"model": handler, "guard": guard.decide, "check": guard.check_reply}
+        return at_once(self._flow(request, partial(_called, parts)))
 
     async def awrap_model_call(
         self, request: _Request, handler: Callable[[_Request], Awaitable[_Response]]
     ) -> _Result:
         """As `wrap_model_call`, without blocking the event loop."""
         guard = self._guard
-        parts: _Parts = {"model": handler, "guard": guard.adecide, "check": guard.acheck_reply}
-
-        async def call(part: str, *given: Any, shown: bool = True) -> Any:
-            if shown:
-                return await parts[part](*given)
-            with _unseen() as context:
-                return await asyncio.create_task(call(part, *given), context=context)
-
-        return await self._flow(request, call)
+        parts = {"model": handler, "guard": guard.adecide, "check": guard.acheck_reply}
+        return await self._flow(request, partial(_called, parts))
 
     async def _flow(self, request: _Request, call: _Call) -> _Result:
         turn = _Turn.of(request.state["messages"], self._names)
@@ -392,6 +379,16 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         tools = [tool for tool in request.tools if _name(tool) not in self._names]
         messages = without_searches(request.messages, self._names)
         return request.override(messages=messages, tools=tools, tool_choice=None)
+
+
+async def _called(parts: _Parts, name: str, *given: Any, shown: bool = True) -> Any:
+    """What a part returns, in its sync or async form."""
+    if shown:
+        found = parts[name](*given)
+        return await found if isawaitable(found) else found
+    with _unseen() as context:
+        found = context.run(parts[name], *given)
+        return await context.run(asyncio.ensure_future, found) if isawaitable(found) else found
 
 
 def _unseen() -> AbstractContextManager[Context]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import json
 import re
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -38,6 +36,7 @@ from ...guard.errors import (
     is_transient,
     seconds_to_wait,
 )
+from ...guard.files import json_sha256
 from ...guard.read_models import CheckedSettings, Count
 
 _Result = TypeVar("_Result")
@@ -290,8 +289,7 @@ def model_fingerprint(model: Runnable[Any, Any], settings: Mapping[str, Any]) ->
     of their weights, is identified by that and not by its name, which may be a path.
     """
     described = {"model": _described(model), "settings": _plain(settings)}
-    text = json.dumps(described, sort_keys=True, ensure_ascii=True)
-    return f"{class_name(model)}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return f"{class_name(model)}-{json_sha256(described)[:16]}"
 
 
 def _described(model: Runnable[Any, Any]) -> Any:
