@@ -33,7 +33,7 @@ from .artefacts import (
 from .contracts import RelevanceScorer, checked_scorer
 from .decision import Route
 from .errors import PolicyError, first_fault
-from .files import AnyPath, read_json, write_text
+from .files import AnyPath, read_json, text_sha256, write_text
 from .fingerprint import (
     AGGREGATOR_NAMES,
     Content,
@@ -76,7 +76,7 @@ def measured_by(policy: PolicyFields) -> str:
     names = _OF_RELEVANCE if _is_leak(policy.guarantee) else (*_OF_RELEVANCE, *_OF_CONFIDENCE)
     fields = policy.model_dump(mode="json", include=set(names), serialize_as_any=True)
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return text_sha256(text)
 
 
 def fault_of(policy: PolicyFields) -> str | None:
@@ -517,7 +517,7 @@ class Policy(PolicyFields):
     @property
     def sha256(self) -> str:
         """Digest of the file that `save` writes, in hexadecimal digits."""
-        return hashlib.sha256(self.to_json().encode("utf-8")).hexdigest()
+        return text_sha256(self.to_json())
 
     def save(self, path: AnyPath) -> None:
         """Write `policy.json` atomically."""

@@ -241,7 +241,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
     ) -> _Result:
         """Call the model under the guard's decision, which is taken once for a question."""
         guard = self._guard
-        parts = {"model": handler, "guard": guard.decide, "check": guard.check_reply}
+        parts: _Parts = {"model": handler, "guard": guard.decide, "check": guard.check_reply}
         return at_once(self._flow(request, partial(_called, parts)))
 
     async def awrap_model_call(
@@ -249,7 +249,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
     ) -> _Result:
         """As `wrap_model_call`, without blocking the event loop."""
         guard = self._guard
-        parts = {"model": handler, "guard": guard.adecide, "check": guard.acheck_reply}
+        parts: _Parts = {"model": handler, "guard": guard.adecide, "check": guard.acheck_reply}
         return await self._flow(request, partial(_called, parts))
 
     async def _flow(self, request: _Request, call: _Call) -> _Result:
