@@ -11,7 +11,6 @@ sync and async hooks of the middleware only differ in that.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import Context
@@ -31,7 +30,7 @@ from ...guard.routing import at_once
 from ..shadow import ShadowDecider, counted_abstention
 from ._answer import RetrievalError, document_again, told_values
 from ._documents import kept_documents, read_documents, readers, shown_text
-from ._planning import OnRetrieverError
+from ._planning import OnRetrieverError, logger
 from ._replies import Replies
 
 try:
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
     from ...guard import Guard
     from ...guard.signals.support.contracts import ReplyVerdict
 
-_logger = logging.getLogger("knowgate.adapters.langchain")
 _CLOSED = "The search is over: answer from the passages that were found."
 _STATE = "guard_decision"
 # Held by the artifact of a message in place of a search that failed.
@@ -224,7 +222,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             Exception: `error` itself, under `on_retriever_error="raise"`.
         """
         # The message may quote the question: only the type is logged.
-        _logger.warning("the retriever failed: %s", type(error).__name__)
+        logger.warning("the retriever failed: %s", type(error).__name__)
         if self._on_error == "raise":
             raise error
         reason = Reason.RETRIEVAL_FAILED

@@ -41,6 +41,9 @@ from ...guard.read_models import CheckedSettings, Count
 
 _Result = TypeVar("_Result")
 
+# `nostream` keeps LangGraph from showing samples, or a rewritten question, as if they were the
+# answer.
+TAGS = ("knowgate", "nostream")
 _LONGEST_WAIT = 8.0
 # A server that asks for a longer wait is not asked again.
 _LONGEST_RETRY_AFTER = 60.0
