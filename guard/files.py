@@ -379,6 +379,16 @@ def file_sha256(path: AnyPath) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def text_sha256(text: str) -> str:
+    """Hexadecimal sha256 of a text in UTF-8."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def json_sha256(value: Any) -> str:
+    """Hexadecimal sha256 of a value as JSON, with sorted keys; what JSON lacks counts as text."""
+    return text_sha256(json.dumps(value, sort_keys=True, default=str))
+
+
 @lru_cache
 def table_beside(module: str, name: str) -> dict[str, Any]:
     """Read a TOML file that lies beside a module, or below its folder; not to be changed.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
@@ -12,6 +10,7 @@ from sys import getsizeof
 
 from ._byte_cache import ByteCache
 from .errors import InputError
+from .files import json_sha256
 from .language import MONTHS, NUMBERS, ORDINALS, SCALES, TENS, compiled, listed
 
 __all__ = [
@@ -288,8 +287,7 @@ class AnswerMatcher:
     def fingerprint(self) -> str:
         """Names the aliases by their hash, for an estimator's own fingerprint."""
         groups = {key: sorted(found) for key, found in self._groups.items()}
-        told = json.dumps(groups, sort_keys=True)
-        return f"aliases:{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+        return f"aliases:{json_sha256(groups)[:16]}"
 
     def __call__(self, first: str, second: str) -> bool:
         """Whether the answers are the same; empty answers never are."""

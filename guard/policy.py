@@ -35,7 +35,7 @@ from .artefacts import (
 from .contracts import RelevanceScorer, checked_scorer
 from .decision import Route
 from .errors import PolicyError, first_fault
-from .files import AnyPath, read_json, write_text
+from .files import AnyPath, read_json, text_sha256, write_text
 from .fingerprint import (
     AGGREGATOR_NAMES,
     Content,
@@ -82,7 +82,7 @@ def measured_by(policy: PolicyFields) -> str:
 
 def _sha256(fields: dict[str, Any]) -> str:
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return text_sha256(text)
 
 
 def fault_of(policy: PolicyFields) -> str | None:
@@ -520,7 +520,7 @@ class Policy(PolicyFields):
     @property
     def sha256(self) -> str:
         """Digest of the file that `save` writes, in hexadecimal digits."""
-        return hashlib.sha256(self.to_json().encode("utf-8")).hexdigest()
+        return text_sha256(self.to_json())
 
     def save(self, path: AnyPath) -> None:
         """Write `policy.json` atomically."""

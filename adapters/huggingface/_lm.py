@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +14,7 @@ from ...guard.deadlines import call_on_thread
 from ...guard.engine.causal_model import context_window, end_ids
 from ...guard.engine.prompt_encoder import PromptEncoder, check_text
 from ...guard.errors import InputError, PromptTooLongError
+from ...guard.files import json_sha256
 from ...guard.process import keep_torch_usable
 from ._engine import Engine, Settings
 from ._loading import LoadOptions, ModelIdentity, model_identity, open_model
@@ -185,8 +184,7 @@ class HuggingFaceLM:
             "stop": self.stop,
             "chat_template": self.uses_chat_template,
         }
-        text = json.dumps(parts, sort_keys=True)
-        return f"huggingface:{hashlib.sha256(text.encode()).hexdigest()}"
+        return f"huggingface:{json_sha256(parts)}"
 
     def generate(
         self,

@@ -23,7 +23,7 @@ from ...guard.engine.causal_model import (
 from ...guard.engine.lora import lora_settings
 from ...guard.engine.model_folder import model_folder
 from ...guard.errors import DeviceError, ModelFolderError, optional_import, require_extra
-from ...guard.files import read_json
+from ...guard.files import json_sha256, read_json
 from ._lora import adapter_sha256, merge_adapter
 
 if TYPE_CHECKING:
@@ -87,8 +87,7 @@ def configuration_sha256(model: Any, folder: Path | None) -> str:
     else:
         files = [folder / name for name in ("config.json", "generation_config.json")]
         parts = [read_json(path) for path in files if path.is_file()]
-    text = json.dumps([_without_volatile(part) for part in parts], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return json_sha256([_without_volatile(part) for part in parts])
 
 
 def _without_volatile(value: Any) -> Any:
@@ -107,8 +106,7 @@ def tokenizer_sha256(tokenizer: Any) -> str:
     for volatile in ("padding", "truncation"):
         rules.pop(volatile, None)
     rules["chat_template"] = getattr(tokenizer, "chat_template", None)
-    text = json.dumps(rules, sort_keys=True, ensure_ascii=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return json_sha256(rules)
 
 
 @dataclass(frozen=True, slots=True)

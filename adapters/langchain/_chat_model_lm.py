@@ -25,6 +25,7 @@ from ...guard.errors import InputError, LanguageModelError
 from ...guard.routing import at_once
 from ._answer import GuardedAnswer
 from ._calls import (
+    TAGS,
     ChatLimits,
     Draws,
     TokenUsage,
@@ -36,8 +37,6 @@ from ._calls import (
 )
 
 GREEDY_OPTIONS: Mapping[str, Any] = MappingProxyType({"temperature": 0})
-# `nostream` keeps LangGraph from showing the samples as if they were the answer.
-_TAGS = ("knowgate", "nostream")
 _ATTEMPTS = 3
 _GIVEN_UP = "another call for the same prompt failed"
 
@@ -325,7 +324,7 @@ class ChatModelLM:
 
 
 def _config() -> RunnableConfig:
-    return RunnableConfig(tags=list(_TAGS), run_name="knowgate_sample")
+    return RunnableConfig(tags=list(TAGS), run_name="knowgate_sample")
 
 
 def _blocks(model: Runnable[Any, Any]) -> bool:

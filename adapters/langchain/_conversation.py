@@ -24,12 +24,11 @@ from ...guard.errors import InputError, LanguageModelError, require_known
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text
 from ._answer import GuardedAnswer
+from ._calls import TAGS
 
 _LAST_MESSAGES = 10
 # Longer messages are more than small talk.
 _LONGEST_SMALL_TALK = 100
-# `nostream` keeps LangGraph from showing the rewritten question as if it were the answer.
-_TAGS = ["knowgate", "nostream"]
 
 
 # What a follow-up leads to that could not be rewritten.
@@ -132,7 +131,7 @@ class Conversation:
             history = history_text(inputs[self.history_key])
             return prompt.fill(history=history, question=inputs["question"])
 
-        runnable = _prompted(given, fill, "rewrite_question").with_config(tags=_TAGS)
+        runnable = _prompted(given, fill, "rewrite_question").with_config(tags=list(TAGS))
         return _with_deadline(runnable, self.timeout)
 
     def is_small_talk(self, text: str) -> bool:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -397,17 +404,19 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         kwargs = runs.kwargs if stage in GENERATING else {}
         is_bounded = stage is Stage.RETRIEVER and self._shadow is None
         seconds = self._planner.options.retriever_timeout if is_bounded else None
+        one, many = (part.ainvoke, part.abatch) if runs.is_async else (part.invoke, part.batch)
+        task: Callable[[], Any] = partial(one, given[0], configs[0], **kwargs)
+        if not runs.single:
+            task = partial(many, given, configs, return_exceptions=True, **kwargs)
         if not runs.is_async:
-            if runs.single:
-                task = partial(part.invoke, given[0], configs[0], **kwargs)
-                return [self._threads.call(task, seconds)]
-            batch = partial(part.batch, given, configs, return_exceptions=True, **kwargs)
-            return self._threads.call(batch, seconds)
+            found = self._threads.call(task, seconds)
+        elif seconds is None:
+            found = await task()
+        else:
+            found = await within(task(), seconds)
         if runs.single:
-            one = part.ainvoke(given[0], configs[0], **kwargs)
-            return [await (one if seconds is None else within(one, seconds))]
-        several = part.abatch(given, configs, return_exceptions=True, **kwargs)
-        return _not_cancelled(await (several if seconds is None else within(several, seconds)))
+            return [found]
+        return _not_cancelled(found) if runs.is_async else found
 
     async def _judged(self, given: Sequence[ToCheck], *, is_async: bool) -> Sequence[object]:
         """The verdicts on replies."""
@@ -469,12 +478,9 @@ def _require_closed_book(guard: Guard, *, given: bool) -> None:
 
 def _each_at_once(body: AsyncGenerator[_Result, None]) -> Iterator[_Result]:
     """What a body in its sync form yields."""
+    done: Any = object()
     try:
-        while True:
-            try:
-                found = at_once(anext(body))
-            except StopAsyncIteration:
-                return
+        while (found := at_once(anext(body, done))) is not done:
             yield found
     finally:
         at_once(body.aclose())

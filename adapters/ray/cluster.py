@@ -165,11 +165,8 @@ def _no_cluster(address: str | None, detail: str) -> InputError:
             where="ray",
             hint="see Ray's logs in its temporary folder, usually /tmp/ray",
         )
-    return InputError(
-        f"no Ray cluster there ({detail})",
-        where=address,
-        hint="check the address, or leave it out to start a cluster on this machine",
-    )
+    hint = "check the address, or leave it out to start a cluster on this machine"
+    return InputError(f"no Ray cluster there ({detail})", where=address, hint=hint)
 
 
 @contextlib.contextmanager

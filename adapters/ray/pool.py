@@ -271,27 +271,23 @@ class WorkerPool(Generic[Item, Result]):
             return
         del self._members[actor]
         self._kill(actor)
+        self._restart()
+        async with self._changed:
+            self._changed.notify_all()
+
+    def _restart(self) -> None:
         if self._restarts_left:
             self._restarts_left -= 1
             self._starting += 1
             self._in_background(self._restarted())
-        async with self._changed:
-            self._changed.notify_all()
 
     async def _restarted(self) -> None:
         try:
-            while True:
-                try:
-                    await self._join()
-                except self._ray.exceptions.RayActorError:
-                    if not self._restarts_left:
-                        return
-                    self._restarts_left -= 1
-                except WorkerStartError:
-                    # The others go on; without any, waiting items fail.
-                    return
-                else:
-                    return
+            # If it cannot be made, the others go on; without any, waiting items fail.
+            with contextlib.suppress(WorkerStartError):
+                await self._join()
+        except self._ray.exceptions.RayActorError:
+            self._restart()
         finally:
             self._starting -= 1
             async with self._changed:

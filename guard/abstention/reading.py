@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import re
 import unicodedata
@@ -13,6 +12,7 @@ from typing import Any
 
 from .. import language as tables
 from ..errors import NO_JSON
+from ..files import text_sha256
 from ..text import clean_text
 
 _UNCITED = frozenset(tables.section("replies")["uncited"])
@@ -253,12 +253,11 @@ def says_nothing(sentence: str) -> bool:
 
 def patterns_sha256() -> str:
     """Hexadecimal sha256 of all languages' patterns."""
-    found = hashlib.sha256()
+    lines: list[str] = []
     for refusals, named in languages():
         others = [(0, pattern) for pattern in named.values()]
-        for role, pattern in (*refusals, *others):
-            found.update(f"{int(role)} {pattern.pattern}\n".encode())
-    return found.hexdigest()
+        lines += [f"{int(role)} {one.pattern}\n" for role, one in (*refusals, *others)]
+    return text_sha256("".join(lines))
 
 
 def units(text: str) -> list[str]:

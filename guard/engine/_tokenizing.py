@@ -13,7 +13,6 @@ and give the answer itself.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -29,6 +28,7 @@ from pydantic import TypeAdapter
 
 from .._byte_cache import ByteCache, made_of
 from ..errors import ModelFolderError, optional_import, require_known
+from ..files import json_sha256
 from ..text import clean_text
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -302,8 +302,7 @@ class RerankerTemplate:
     @property
     def sha256(self) -> str:
         """Hexadecimal sha256 of the template."""
-        text = json.dumps([self.parts, self.yes, self.no])
-        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+        return json_sha256([self.parts, self.yes, self.no])
 
     def answers(self, tokenizer: Any, folder: Path) -> tuple[int, int]:
         """The ids of the words for yes and no.

@@ -24,7 +24,7 @@ from typing import Any
 
 from ..deadlines import DeadlineRunner
 from ..errors import DeadlineExceededError, KnowgateError, ModelFolderError, optional_import
-from ..files import file_sha256, read_json, table_beside
+from ..files import file_sha256, json_sha256, read_json, table_beside
 from ..model_files import ADAPTER_CONFIG, WEIGHTS
 
 # What a download may fetch: weights, settings and tokenizer files, no code and no pickles.
@@ -185,7 +185,7 @@ def _content_sha256(path: Path) -> str:
     value = read_json(path)
     if isinstance(value, dict):
         value = {name: one for name, one in value.items() if name not in _PROVENANCE}
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8")).hexdigest()
+    return json_sha256(value)
 
 
 def json_fields(path: Path) -> dict[str, Any]:

@@ -8,7 +8,6 @@ Example:
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Collection
@@ -17,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 
 from ..errors import InputError
-from ..files import read_text
+from ..files import read_text, text_sha256
 
 __all__ = [
     "Prompt",
@@ -39,7 +38,7 @@ class Prompt:
     @property
     def sha256(self) -> str:
         """Hexadecimal sha256 of the template."""
-        return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
+        return text_sha256(self.text)
 
     @property
     def slots(self) -> frozenset[str]:

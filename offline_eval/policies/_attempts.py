@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -19,6 +17,7 @@ from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, RiskTarget
 from ...calibration.risk.risks import Risk
 from ...guard.decision import Route
 from ...guard.errors import InputError
+from ...guard.files import json_sha256
 from ..run import Stored
 from ..run.table import TableSpec
 from .records import CalibrationSet
@@ -160,7 +159,7 @@ class AttemptHistory:
         Raises:
             InputError: a history cannot be read, or a line of it is damaged.
         """
-        key = _key(data_sha256, settings)
+        key = json_sha256([data_sha256, settings])
         return max(_number_in(spec.read(folder), key) for folder, spec in self._files)
 
     def record(self, data_sha256: str, settings: dict[str, Any], number: int) -> bool:
@@ -177,7 +176,7 @@ class AttemptHistory:
         Raises:
             InputError: another process writes a history, or one cannot be written.
         """
-        key = _key(data_sha256, settings)
+        key = json_sha256([data_sha256, settings])
         attempt = _Attempt(
             key=key,
             number=number,
@@ -198,8 +197,3 @@ class AttemptHistory:
 def _number_in(attempts: Iterable[_Attempt], key: str) -> int:
     numbers = {one.key: one.number or place for place, one in enumerate(attempts, start=1)}
     return numbers.get(key) or 1 + max(numbers.values(), default=0)
-
-
-def _key(data_sha256: str, settings: dict[str, Any]) -> str:
-    text = json.dumps([data_sha256, settings], sort_keys=True)
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()

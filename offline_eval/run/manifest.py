@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Collection
@@ -13,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 from ..._version import CREATED_BY
 from ...guard.errors import NO_JSON, InputError
-from ...guard.files import AnyPath, file_sha256, read_json
+from ...guard.files import AnyPath, file_sha256, json_sha256, read_json
 from ...guard.read_models import check_model
 from ...guard.text import clean_text
 
@@ -156,8 +155,7 @@ class Manifest(Stored):
         value = cls.read_versioned(path, hint=START_AGAIN)
         if value.get("chained") is not True:
             return None
-        text = json.dumps([table, value], sort_keys=True)
-        return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+        return json_sha256([table, value])[:16]
 
     @classmethod
     def read_versioned(cls, path: AnyPath, *, hint: str) -> dict[str, Any]:

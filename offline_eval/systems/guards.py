@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from ...guard.contracts import (
     RelevanceScorer,
 )
 from ...guard.errors import InputError
-from ...guard.files import file_sha256
+from ...guard.files import file_sha256, text_sha256
 from ...guard.policy import Policy
 from ...guard.registry import PYTHON
 from ...guard.signals.answerability import PremiseChecker
@@ -127,11 +126,11 @@ def _choice(spec: str) -> GuardChoice:
     if spec == PREMISE:
         checker, scorer = _premise_checker(), LexicalScorer().fingerprint
         policy = Policy(scorer=scorer, relevance_threshold=0.0).with_veto(checker)
-        sha256 = _sha256(checker.fingerprint.model_dump_json())
+        sha256 = text_sha256(checker.fingerprint.model_dump_json())
         return GuardChoice(spec, policy, sha256, frozenset())
     if spec.startswith(PYTHON):
         policy = own_guard(spec).policy
-        return GuardChoice(spec, policy, _sha256(policy.model_dump_json()))
+        return GuardChoice(spec, policy, text_sha256(policy.model_dump_json()))
     path = Path(spec)
     if path.is_dir():
         return _of_run(path)
@@ -148,10 +147,6 @@ def _of_run(path: Path) -> GuardChoice:
     fitted_on = None if found.given_policy else frozenset(texts)
     name, sha256 = path.resolve().name, file_sha256(path / "calibration.json")
     return GuardChoice(name, found.policy, sha256, fitted_on)
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def scorer_loader(name: str | None = None) -> Callable[[Policy], RelevanceScorer]:

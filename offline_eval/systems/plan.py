@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from langchain_core.runnables import Runnable
 from ...adapters.langchain import ChatModelLM
 from ...guard.decision import Decision
 from ...guard.errors import InputError
-from ...guard.files import read_text
+from ...guard.files import read_text, text_sha256
 from ...guard.prompts import Prompt
 from ...guard.registry import PYTHON
 from ..data.questions import QuestionRecord
@@ -47,7 +46,7 @@ class SystemPrompt:
     def sha256(self) -> str:
         """Hexadecimal sha256 over both forms."""
         both = self.with_context.sha256 + self.closed_book.sha256
-        return hashlib.sha256(both.encode("ascii")).hexdigest()
+        return text_sha256(both)
 
     def filled(self, question: str, passages: Sequence[str]) -> str:
         """The text to send: passages numbered from 1; without any, the closed-book form.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -16,7 +14,7 @@ from pydantic import Field, FiniteFloat, model_validator
 from ..._model_steps import Evaluate, Steps
 from ...contracts import Confidence, Cost, Generation, LanguageModel
 from ...errors import FingerprintMismatchError, InputError
-from ...files import write_text
+from ...files import json_sha256, write_text
 from ...fingerprint import Artefact, Fingerprint
 from ...prompts import Prompt
 from ...read_models import read_model
@@ -102,8 +100,7 @@ class FittedProbe(Artefact):
     @property
     def sha256(self) -> str:
         """Hexadecimal sha256 of everything the numbers depend on."""
-        kept = self.model_dump(exclude=_FOR_THE_RECORD)
-        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+        return json_sha256(self.model_dump(exclude=_FOR_THE_RECORD))
 
 
 class HiddenStateProbe(ClosedBookEstimator):

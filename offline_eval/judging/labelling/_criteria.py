@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from ....guard.errors import InputError
-from ....guard.files import AnyPath, write_json
+from ....guard.files import AnyPath, json_sha256, write_json
 from ....guard.read_models import check_model
 from ...run import RepliesRun, Stored
 from ...run.grouping import grouped
@@ -268,7 +267,7 @@ def open_sample(
             texts = _replies_with_text(run)
             begun = LabelSample(
                 seed=seed or 0,
-                replies_sha256=_sha256(texts),
+                replies_sha256=json_sha256(sorted(texts.items())),
                 population=len(texts),
             )
             sample = _grown(run, begun, _USUAL_SIZE if size is None else size, wanted)
@@ -330,7 +329,7 @@ def _require_same(run: RepliesRun, found: LabelSample, size: int | None, seed: i
     names = Counter(reply.reply_id for reply in found.replies)
     strangers = [name for name, times in names.items() if times > 1 or name not in run.replies]
     what, hint = "", "fix it, or move the labels folder away"
-    if found.replies_sha256 != _sha256(_replies_with_text(run)):
+    if found.replies_sha256 != json_sha256(sorted(_replies_with_text(run).items())):
         what = "the replies are not those that were sampled"
         hint = "label the new replies in a folder of their own, or move the labels away"
     elif strangers:
@@ -348,7 +347,3 @@ def _require_same(run: RepliesRun, found: LabelSample, size: int | None, seed: i
 def _replies_with_text(run: RepliesRun) -> dict[str, str]:
     replies = run.replies.values()
     return {one.reply_id: one.response for one in replies if one.response is not None}
-
-
-def _sha256(texts: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps(sorted(texts.items())).encode("ascii")).hexdigest()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from ....guard.contracts import LanguageModel
 from ....guard.errors import KnowgateError
+from ....guard.files import json_sha256
 from ....guard.signals.confidence.stopping import CurtailedSampling
 from ...data.answers.matching import is_right
 from ...run import RowError, Stored
@@ -109,7 +108,7 @@ class KnowledgeStore:
         """
         named = settings.model_dump(include={"tau", "temperature", "seed"})
         sampled = {"n": settings.samples, **named}
-        return _sha256({"model": model, "prompt": prompt, "settings": sampled})
+        return json_sha256({"model": model, "prompt": prompt, "settings": sampled})
 
     def get(self, key: str, question: Question) -> KnowledgeEstimate | None:
         """Return the stored estimate; None if there is none."""
@@ -135,12 +134,7 @@ class KnowledgeStore:
 def _question_key(question: Question) -> str:
     # The answers belong to it: they decide what counts as known.
     asked = list(question.selecting) or question.question
-    return _sha256({"question": asked, "answers": list(question.answers)})
-
-
-def _sha256(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, ensure_ascii=True)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    return json_sha256({"question": asked, "answers": list(question.answers)})
 
 
 def estimate_knowledge(
