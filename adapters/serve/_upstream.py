@@ -16,7 +16,7 @@ import logging
 import math
 import re
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
@@ -142,10 +142,13 @@ class UpstreamClient:
             ServeError: it does not begin, or does not go on; see the module.
         """
 
-        async def ask() -> httpx.Response:
-            return await self._send(self._request("chat/completions", body, EVENT_STREAM))
+        request = self._request("chat/completions", body, EVENT_STREAM)
 
-        async with _closing(await self._attempts(ask)) as response:
+        async def ask() -> httpx.Response:
+            return await opened.enter_async_context(self._sent(request))
+
+        async with AsyncExitStack() as opened:
+            response = await self._attempts(ask)
             if not response.headers.get("content-type", "").startswith(EVENT_STREAM):
                 raise _invalid(_COMPLETION)
             yield _pieces(response)
@@ -165,10 +168,8 @@ class UpstreamClient:
         """The JSON object of a whole response, asked for again after failures that may pass."""
 
         async def ask() -> dict[str, Any]:
-            async with _closing(await self._send(request)) as response:
-                with _typed():
-                    body = await _bounded(response, _MOST_REPLY_BYTES, what)
-            return _object(body, what)
+            async with self._sent(request) as response:
+                return _object(await _bounded(response, _MOST_REPLY_BYTES, what), what)
 
         found: dict[str, Any] = await self._attempts(ask)
         return found
@@ -188,26 +189,21 @@ class UpstreamClient:
         except TimeoutError:
             raise _late() from None
 
-    async def _send(self, request: httpx.Request) -> httpx.Response:
-        """A response with status 200, of which nothing was read."""
+    @asynccontextmanager
+    async def _sent(self, request: httpx.Request) -> AsyncIterator[httpx.Response]:
+        """A response with status 200, of which nothing was read; leaving the block ends it."""
         with _typed():
             response = await self._client.send(request, stream=True)
-        # Not asked for, and of any size: it may be packed again and again.
-        packed = response.headers.get("content-encoding", "identity").lower() != "identity"
-        if response.status_code == 200 and not packed:
-            return response
-        async with _closing(response):
-            rejected = "a reply that is not packed"
-            raise _invalid(rejected) if packed else await _rejection(response)
-
-
-@asynccontextmanager
-async def _closing(response: httpx.Response) -> AsyncIterator[httpx.Response]:
-    try:
-        yield response
-    finally:
-        with suppress(Exception):
-            await response.aclose()
+            try:
+                # Not asked for, and of any size: it may be packed again and again.
+                if response.headers.get("content-encoding", "identity").lower() != "identity":
+                    raise _invalid("a reply that is not packed")
+                if response.status_code != 200:
+                    raise await _rejection(response)
+                yield response
+            finally:
+                with suppress(Exception):
+                    await response.aclose()
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from shutil import get_terminal_size
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -21,10 +20,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from ..._version import __version__
 from ...guard.errors import KnowgateError
-from ._console import err, out
+from ._console import HELP_MODE, err, out
 from ._project_file import ProjectFile
 
-_NARROWEST_BOXES = 72
 # A broken file must not keep these from working.
 _NO_PROJECT = ("doctor", "init")
 _NAMED = "knowgate.project_file"
@@ -84,7 +82,7 @@ class CommandGroup(TyperGroup):
         if _SUMMARIZED in ctx.meta:
             panel, text = COMMANDS[cmd_name][0], summary_of(cmd_name)
             return TyperCommand(cmd_name, help=text, rich_help_panel=panel)
-        return with_help_mode(_loaded(cmd_name))
+        return _loaded(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command, and give it what `knowgate.toml` says."""
@@ -100,7 +98,6 @@ class CommandGroup(TyperGroup):
         """
         asked = {"-h", "--help"} & set(sys.argv[1:])
         ctx.meta[_SUMMARIZED] = COMMANDS if asked else _FIRST
-        self.rich_markup_mode = _help_mode()
         super().format_help(ctx, formatter)
         if not asked:
             out.print("All commands: knowgate --help")
@@ -123,9 +120,9 @@ def summary_of(name: str) -> str:
 
 def command_of(function: Any, name: str) -> Any:
     """Make the command of a function."""
-    holder = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+    holder = typer.Typer(rich_markup_mode=HELP_MODE, add_completion=False)
     holder.command(name)(function)
-    return with_help_mode(typer.main.get_command(holder))
+    return typer.main.get_command(holder)
 
 
 @cache
@@ -139,19 +136,6 @@ def _loaded(name: str) -> Any:
         command = typer.main.get_group(group)
     command.name, command.rich_help_panel = name, panel
     return command
-
-
-def with_help_mode(command: Any) -> Any:
-    """Set how the help of a command, and of those below it, is drawn."""
-    command.rich_markup_mode = _help_mode()
-    for one in getattr(command, "commands", {}).values():
-        with_help_mode(one)
-    return command
-
-
-def _help_mode() -> Any:
-    # In its boxes rich cuts the names of options where the terminal is narrow.
-    return "markdown" if get_terminal_size().columns >= _NARROWEST_BOXES else None
 
 
 def _defaults(ctx: Any, command: Any, names: list[str], rest: list[str]) -> dict[str, Any]:
@@ -182,7 +166,7 @@ app = typer.Typer(
     name="knowgate",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=HELP_MODE,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -33,7 +34,8 @@ out = Console(markup=False, highlight=False, soft_wrap=True, emoji=False)
 err = Console(stderr=True, markup=False, highlight=False, soft_wrap=True, emoji=False)
 
 _SHOWN_AFTER_SECONDS = 1.0
-
+# In its boxes rich cuts the names of options where the terminal is narrow.
+HELP_MODE: Any = "markdown" if get_terminal_size().columns >= 72 else None
 
 _COLLECTED: ContextVar[list[Any] | None] = ContextVar("collected", default=None)
 

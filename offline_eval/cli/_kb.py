@@ -19,14 +19,14 @@ from ..data.facts import BuildSettings, build_questions
 from ..data.facts.build import estimate_build
 from ..data.questions import SHARED_BY_PEOPLE
 from ..systems.factory import load_chat_model
-from ._console import call_progress, err, out, print_figures, progress_bar, tell
+from ._console import HELP_MODE, call_progress, err, out, print_figures, progress_bar, tell
 from ._options import (
     CallOptions,
     ChunkOptions,
     prints_figures,
 )
 
-kb_app = typer.Typer(no_args_is_help=True)
+kb_app = typer.Typer(no_args_is_help=True, rich_markup_mode=HELP_MODE)
 
 
 @kb_app.callback()

@@ -15,10 +15,10 @@ from ..data.graph.graph import KnowledgeGraph
 from ..data.graph.loading import load_graph
 from ..data.graph.properties import GenerationSettings, PropertyRules
 from ..data.graph.question_templates import Templates
-from ._console import out, print_figures, progress_bar, tell
+from ._console import HELP_MODE, out, print_figures, progress_bar, tell
 from ._options import prints_figures, required, separated
 
-kg_app = typer.Typer(no_args_is_help=True)
+kg_app = typer.Typer(no_args_is_help=True, rich_markup_mode=HELP_MODE)
 
 
 @kg_app.callback()

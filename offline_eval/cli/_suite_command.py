@@ -28,7 +28,16 @@ from ..suites.ookb import MEASURE, folder_name
 from ..suites.parts import Overview, RunOptions
 from ..suites.registry import suite_names
 from ._app import command_of
-from ._console import call_progress, err, out, print_document, print_figures, print_table, tell
+from ._console import (
+    HELP_MODE,
+    call_progress,
+    err,
+    out,
+    print_document,
+    print_figures,
+    print_table,
+    tell,
+)
 from ._options import (
     CallOptions,
     Command,
@@ -67,7 +76,7 @@ class SuiteGroup(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
 
-eval_app = typer.Typer(cls=SuiteGroup, no_args_is_help=True)
+eval_app = typer.Typer(cls=SuiteGroup, no_args_is_help=True, rich_markup_mode=HELP_MODE)
 
 
 @eval_app.callback()

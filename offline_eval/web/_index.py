@@ -214,9 +214,7 @@ def index_runs(
                     raise told from None
                 skipped.append(str(told))
     if not runs:
-        where = "" if skipped else os.fspath(folders[0])
-        what = skipped[0] if skipped else "there is no run in this folder"
-        raise InputError(what, where=where, hint=_HINT)
+        raise InputError(skipped[0], hint=_HINT)
     return runs, skipped
 
 

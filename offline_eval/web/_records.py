@@ -19,14 +19,16 @@ from ..judging.labelling import Labels
 from ..run import RepliesRun, RowError, Stored
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun
-from ..run.questions import CaseKind
+from ..run.questions import CaseKind, RunCalibration
 from ..run.replies import ReplyContext, ReplyRow
 from ..run.table import TableSpec
-from ..suites.ookb.signals import decide_by_relevance
+from ..suites.ookb.signals import ScoredCase
 
 _HINT = "make the run again into another folder, or name another run"
 _JUDGED = ("right", "correct", "abstained", "misled", "parametric", "believed")
 _EMPTY: tuple[Any, ...] = ("", None, [])
+# Kinds of cases that may pass; of live ones nobody knows.
+_ANSWERABLE = (CaseKind.IN_KB, CaseKind.LIVE)
 # Shown in places of their own, hence not in the table of further fields.
 _SHOWN = frozenset({"question", "response", "answer", "context", "retrieved", "scores", "error"})
 
@@ -184,8 +186,6 @@ def _measured(folder: Path) -> RunRecords:
     texts = {name: (q.passage, q.source or "") for name, q in run.questions.items() if q.passage}
     texts |= {q.own_passage: texts[name] for name, q in run.questions.items() if name in texts}
     texts |= {name: (one.text, one.source or "") for name, one in run.passages.items()}
-    policy = None if run.calibration is None else run.calibration.policy
-    own = {} if run.calibration is None else run.calibration.thresholds
     records = []
     for row in run.rows:
         asked = run.questions[row.question_id]
@@ -203,18 +203,13 @@ def _measured(folder: Path) -> RunRecords:
             context="passages",
             fields={name.replace("_", " "): value for name, value in about.items() if value},
         )
-        if policy is not None and row.error is None:
-            _decide(record, policy, own.get(row.question_id), row.question_id in own)
-        elif row.raw_relevance is not None:
-            record.signals = {"raw relevance": (row.raw_relevance, None)}
-        review = run.reviews.get(row.case_id)
-        answered = review is not None and review.answered
-        left_out = row.kind.value in _WITHOUT_ANSWER and not answered
-        abstained = row.kind is CaseKind.IN_KB and record.route == "abstain"
+        case = ScoredCase(run, row, 0.0)
+        _decide(record, case, run.calibration)
+        passes, review = record.route == "follow_context", run.reviews.get(row.case_id)
         said = {
             "retrieval miss": row.retrieval_miss,
-            "leak": left_out and record.route == "follow_context",
-            "false abstention": abstained and not row.retrieval_miss,
+            "leak": passes and row.kind not in _ANSWERABLE and not case.elsewhere,
+            "false abstention": case.found and record.route == "abstain",
         }
         record.verdicts = {label: "" for label, holds in said.items() if holds}
         if review is not None:
@@ -223,22 +218,18 @@ def _measured(folder: Path) -> RunRecords:
     return "measure", run.manifest.cases, texts, records
 
 
-def _decide(record: Record, policy: Policy, threshold: float | None, others: bool) -> None:
+def _decide(record: Record, case: ScoredCase, calibration: RunCalibration | None) -> None:
     """Fill in what the run's policy says, or the threshold that the question is judged by."""
-    raw = record.score if record.passages else None
-    found = decide_by_relevance(policy, raw)
-    relevance = found.relevance or 0.0
-    record.route, record.reason, record.score = str(found.route), str(found.reason), relevance
-    record.signals = {"relevance": (relevance, policy.relevance_threshold)}
-    if raw is not None:
-        record.signals["raw relevance"] = raw, threshold if others else None
-    if others and raw is not None:
-        passes = threshold is not None and raw >= threshold
-        record.route = "follow_context" if passes else "abstain"
-        record.reason = "threshold that it is judged by"
-
-
-_WITHOUT_ANSWER = ("left_out", "echo", "synthetic", "unanswerable")
+    row, threshold = case.row, None
+    if calibration is not None and case.decision is not None and row.error is None:
+        threshold = calibration.thresholds.get(row.question_id)
+        by_threshold = row.question_id in calibration.thresholds and row.retrieved
+        record.route = "follow_context" if case.passes else "abstain"
+        reason = "threshold that it is judged by" if by_threshold else case.decision.reason
+        record.reason, record.score = str(reason), case.relevance or 0.0
+        record.signals["relevance"] = record.score, calibration.policy.relevance_threshold
+    if row.raw_relevance is not None:
+        record.signals["raw relevance"] = row.raw_relevance, threshold
 
 
 def _suite_rows(folder: Path, suite: str) -> RunRecords:

@@ -9,6 +9,7 @@ import secrets
 import signal
 import threading
 import traceback
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 from urllib.parse import quote, urlencode
@@ -19,7 +20,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...adapters.serve import BoundedServer, bound_socket, replay
-from ...guard.errors import InputError
 from ...guard.files import table_beside
 
 _LOG = logging.getLogger(__name__)
@@ -78,8 +78,6 @@ class Gate:
             if unread:
                 await BoundedServer.discard_body(receive)
             await fail(rejected.status_code, rejected.detail)
-        except InputError as error:
-            await fail(500, str(error))
         except Exception as error:  # noqa: BLE001 - its text may be a user's
             _log_fault(error)
             if not begun:
@@ -197,27 +195,21 @@ class PageServer:
         Raises:
             KeyboardInterrupt: after Ctrl-C, once the requests under way have ended.
         """
-        before = signal.getsignal(signal.SIGHUP)
-        main = threading.current_thread() is threading.main_thread()
-        caught: list[tuple[int, FrameType | None]] = []
+        before, hung_up = signal.getsignal(signal.SIGHUP), threading.Event()
 
-        def end(number: int, frame: FrameType | None) -> None:
-            caught.append((number, frame))
-            self._server.should_exit = True
+        def end(_number: int, _frame: FrameType | None) -> None:
+            hung_up.set()
+            self.stop()
 
         # A closed terminal ends as Ctrl-C does: requests under way are answered.
-        listens = main and before is not signal.SIG_IGN  # as by nohup
-        if listens:
-            signal.signal(signal.SIGHUP, end)
-        try:
+        with ExitStack() as restored:
+            main = threading.current_thread() is threading.main_thread()
+            if main and before is not signal.SIG_IGN:  # as by nohup
+                restored.callback(signal.signal, signal.SIGHUP, before)
+                signal.signal(signal.SIGHUP, end)
             self._server.run(sockets=[self._listening])
-        finally:
-            if listens:
-                signal.signal(signal.SIGHUP, before)
-        if caught and callable(before):
-            before(*caught[0])
-        elif caught:
-            raise KeyboardInterrupt
+        if hung_up.is_set():
+            signal.raise_signal(signal.SIGHUP)
 
     def stop(self) -> None:
         """End `serve_forever`, called from another thread."""

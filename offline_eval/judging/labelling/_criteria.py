@@ -261,45 +261,35 @@ def open_sample(
     """
     _require_finished(run)
     with locked(inner_folder(run.folder, FOLDER) / "_sample", wait=True):
-        found = read_sample(run.folder)
-        wanted = _merged(found, criteria)
-        if found is None:
-            texts = _replies_with_text(run)
-            begun = LabelSample(
-                seed=seed or 0,
-                replies_sha256=json_sha256(sorted(texts.items())),
-                population=len(texts),
-            )
-            sample = _grown(run, begun, _USUAL_SIZE if size is None else size, wanted)
-        else:
-            _require_same(run, found, size, seed)
-            sample = _grown(run, found, size, wanted)
+        texts = _replies_with_text(run)
+        digest, found = json_sha256(sorted(texts.items())), read_sample(run.folder)
+        begun = found or LabelSample(seed=seed or 0, replies_sha256=digest, population=len(texts))
+        merged = begun.model_copy(update={"criteria": _merged(begun, criteria)})
+        _require_same(run, begun, digest, size, seed)
+        sample = _grown(run, merged, size)
         if sample != found:
             value = {"schema_version": Manifest.SCHEMA_VERSION, **sample.model_dump(mode="json")}
             write_json(run.folder / FOLDER / _FILE, value)
     return sample
 
 
-def _grown(
-    run: RepliesRun, found: LabelSample, size: int | None, criteria: tuple[LabelCriterion, ...]
-) -> LabelSample:
+def _grown(run: RepliesRun, found: LabelSample, size: int | None) -> LabelSample:
     """The sample with more replies, where more are wanted; those are a batch of their own."""
-    if size is None or min(size, found.population) <= len(found.replies):
-        return found.model_copy(update={"criteria": criteria})
+    have = len(found.replies)
+    size = (have or _USUAL_SIZE) if size is None else size
+    if min(size, found.population) <= have:
+        return found
     batches = {reply.reply_id: reply.batch for reply in found.replies}
     new = max(batches.values(), default=-1) + 1
     replies = tuple(
         reply.model_copy(update={"batch": batches.get(reply.reply_id, new)})
         for reply in draw_sample(strata_of(run, found.seed), size)
     )
-    return found.model_copy(update={"criteria": criteria, "replies": replies})
+    return found.model_copy(update={"replies": replies})
 
 
-def _merged(
-    found: LabelSample | None,
-    criteria: Sequence[LabelCriterion],
-) -> tuple[LabelCriterion, ...]:
-    stored = {} if found is None else {known.name: known for known in found.criteria}
+def _merged(found: LabelSample, criteria: Sequence[LabelCriterion]) -> tuple[LabelCriterion, ...]:
+    stored = {known.name: known for known in found.criteria}
     for wanted in criteria or (() if stored else USUAL_CRITERIA):
         known = stored.setdefault(wanted.name, wanted)
         if known.outcomes != wanted.outcomes or known.ordinal != wanted.ordinal:
@@ -325,11 +315,13 @@ def _require_finished(run: RepliesRun) -> None:
         )
 
 
-def _require_same(run: RepliesRun, found: LabelSample, size: int | None, seed: int | None) -> None:
+def _require_same(
+    run: RepliesRun, found: LabelSample, digest: str, size: int | None, seed: int | None
+) -> None:
     names = Counter(reply.reply_id for reply in found.replies)
     strangers = [name for name, times in names.items() if times > 1 or name not in run.replies]
     what, hint = "", "fix it, or move the labels folder away"
-    if found.replies_sha256 != json_sha256(sorted(_replies_with_text(run).items())):
+    if found.replies_sha256 != digest:
         what = "the replies are not those that were sampled"
         hint = "label the new replies in a folder of their own, or move the labels away"
     elif strangers:

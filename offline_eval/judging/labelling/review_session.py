@@ -214,8 +214,6 @@ class ReviewSession(LoggedSession[Review]):
         InputError: the stored reviews are damaged.
     """
 
-    kept = {"verdict", "passage"}  # noqa: RUF012
-
     def __init__(self, folder: Path, cases: Sequence[ReviewCase]) -> None:
         self.folder, self.cases = folder, tuple(cases)
         # Until the page is opened again; by id.

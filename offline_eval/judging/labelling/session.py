@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ....guard.errors import InputError
 from ....guard.files import AnyPath
@@ -65,8 +65,6 @@ class LoggedSession(ABC, Generic[Row]):
     """
 
     settles = False
-    kept: ClassVar[set[str]]
-    """Fields of a row that a new note leaves alone."""
 
     def __init__(self, log: SharedLog[Row], names: Sequence[str]) -> None:
         self._log, self._names, self._lock = log, tuple(names), threading.Lock()
@@ -103,8 +101,7 @@ class LoggedSession(ABC, Generic[Row]):
             if self._notes.get(name, "") == clean_note(note):
                 return self._state()
             key = name, self._steps(position)[0]["criterion"]
-            kept = self._stood(key).model_dump(include=self.kept)
-            return self._store(position, [self._row(key, note, **kept)])
+            return self._store(position, [self._row(key, note)])
 
     @abstractmethod
     def _key(self, row: Row) -> tuple[str, str]:
@@ -141,9 +138,10 @@ class LoggedSession(ABC, Generic[Row]):
         return {"steps": steps, "status": self._status(steps), "note": note}
 
     def _row(self, key: tuple[str, str], note: str | None, **fields: object) -> Row:
-        """A new row, with the note that stands there where none is given."""
-        said = self._notes.get(key[0], "") if note is None else clean_note(note)
-        return self._blank(*key).model_copy(update={"note": said, **fields})
+        """What stands there, said anew: with these fields, and a note where one is given."""
+        now = self._blank(*key).model_dump(include={"at", "annotator"})
+        said = {} if note is None else {"note": clean_note(note)}
+        return self._stood(key).model_copy(update={**now, **said, **fields})
 
     def _stood(self, key: tuple[str, str]) -> Row:
         """What stands there, with the note as it is now."""
@@ -184,8 +182,6 @@ class LabelSession(LoggedSession[HumanLabel]):
         disputes: where disagreements are settled, by reply: outcomes that stand already, of
             criteria that are not asked, and what others said, as the page shows it.
     """
-
-    kept = {"outcome", "skipped"}  # noqa: RUF012
 
     def __init__(
         self,
@@ -309,13 +305,13 @@ class LabelSession(LoggedSession[HumanLabel]):
             asked = any(step["criterion"] == criterion for step in steps)
             if not asked or outcome not in self.criteria[criterion].outcomes:
                 raise NotAskedError
-            rows = [self._row((name, criterion), note, outcome=outcome)]
+            rows = [self._row((name, criterion), note, outcome=outcome, skipped=False)]
             for child in self.criteria.values():
                 # What was asked only after another outcome lapses with it.
                 asked = outcome in child.only_where.get(criterion, (outcome,))
                 said = self._said.get((name, child.name))
                 if not asked and said and said.outcome:
-                    rows.append(self._row((name, child.name), note))
+                    rows.append(self._row((name, child.name), note, outcome=None, skipped=False))
             return self._store(position, rows)
 
     def skip(self, position: int, note: str | None = None) -> dict[str, Any]:
@@ -324,8 +320,8 @@ class LabelSession(LoggedSession[HumanLabel]):
             name, steps = self._names[position], self._steps(position)
             unsaid = [step for step in steps if step["outcome"] is None]
             # One that was labelled already is skipped as a whole.
-            left_open = [step["criterion"] for step in unsaid[:1] or steps[-1:]]
-            rows = [self._row((name, criterion), note, skipped=True) for criterion in left_open]
+            keys = [(name, step["criterion"]) for step in unsaid[:1] or steps[-1:]]
+            rows = [self._row(key, note, outcome=None, skipped=True) for key in keys]
             return self._store(position, rows)
 
     def _key(self, row: HumanLabel) -> tuple[str, str]:

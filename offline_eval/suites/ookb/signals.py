@@ -42,6 +42,7 @@ class ScoredCase:
     Attributes:
         question: what was asked.
         score: raw relevance.
+        decision: of the policy; None without one.
         relevance: calibrated, in [0, 1]; None without a policy.
         passes: whether the context passes, by the policy or, for costs where nothing was held
             out, by the threshold that the other questions give; None without a policy.
@@ -59,6 +60,7 @@ class ScoredCase:
         name, raw = row.question_id, row.raw_relevance if row.retrieved else None
         self.row, self.question = row, run.questions[name]
         self.score = lowest if raw is None else raw
+        self.decision: Decision | None = None
         self.relevance: float | None = None
         self.passes: bool | None = None
         self.counted = False
@@ -72,7 +74,7 @@ class ScoredCase:
         self.missing = self.left_out or row.kind is CaseKind.UNANSWERABLE
         if calibration is None:
             return
-        decision = decide_by_relevance(calibration.policy, raw)
+        self.decision = decision = decide_by_relevance(calibration.policy, raw)
         self.relevance = decision.relevance
         self.passes = decision.route is Route.FOLLOW_CONTEXT
         if name in calibration.thresholds:
