@@ -7,7 +7,6 @@ without its libraries.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os

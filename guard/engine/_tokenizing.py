@@ -13,7 +13,6 @@ and give the answer itself.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

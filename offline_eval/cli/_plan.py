@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,7 @@ def plan(
         out.print(line)
     figures: dict[str, Any] = {"plan": found, "table": rows}
     if unanswerable is not None:
-        own = LeakPlan.of(_topics(unanswerable, questions), risk, delta=level)
+        own = LeakPlan.of(_topics(unanswerable, records), risk, delta=level)
         figures["unanswerable"] = own
         out.print("\nunanswerable: ", end="")
         tell("plan", own, risk, delta, "topics")
@@ -70,9 +71,8 @@ def plan(
     print_figures(figures)
 
 
-def _topics(path: Path, questions: Path) -> list[int]:
+def _topics(path: Path, beside: Sequence[QuestionRecord]) -> list[int]:
     """Unanswerable questions of each topic; one without a topic stands alone."""
-    beside = QuestionRecord.read(questions, need_answer=False)
     records = QuestionRecord.read_unanswerable(path, beside=beside)
     return list(Counter(one.topic or (one.question_id,) for one in records).values())
 

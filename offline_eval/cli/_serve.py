@@ -181,18 +181,12 @@ def _guard(
     observers: list[Any] = [] if log is None else [DecisionLog(log)]
     if path is None:
         return Guard.default(options=options, observers=observers)
+    # Before a scorer is loaded, which may take long.
     policy = Policy.load(path)
     if monitor:
         observers.append(DecisionMonitor(policy))
-    guard = Guard.load(
-        policy,
-        scorer=None if scorer is None else load_scorer(scorer),
-        options=options.named_after(path),
-        observers=observers,
-    )
-    if guard.metrics is not None:
-        guard.metrics.show_policy_file(path)
-    return guard
+    given = None if scorer is None else load_scorer(scorer)
+    return Guard.load(path, scorer=given, options=options, observers=observers)
 
 
 def served_token() -> str | None:

@@ -7,7 +7,7 @@ import sys
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -97,7 +97,6 @@ def _chain(name: str | None, guard: Guard | None) -> GuardedRAG:
     """Load a chain of the user's, or the demo's; one that only retrieves gets a quoting reader."""
     from ...adapters.langchain import GuardedRAG
     from ..data.questions import QuestionRecord
-    from ..systems.factory import load_object
     from ..systems.served import ServedChain
     from ..testbed import sample_knowledge_base_path
     from ._demo import extractive_reader, help_desk
@@ -107,9 +106,8 @@ def _chain(name: str | None, guard: Guard | None) -> GuardedRAG:
         return help_desk(guard or Guard.default(metrics=False), records)
     served = ServedChain.load(name)
     if served.guard is not None:
-        chain: Any = load_object(f"python:{name.removeprefix('python:')}")
-        own: GuardedRAG = chain if guard is None else chain.with_parts(guard=guard)
-        return own
+        own: GuardedRAG = served.chain
+        return own if guard is None else own.with_parts(guard=guard)
     return GuardedRAG(
         guard=guard or Guard.default(metrics=False),
         retriever=served.retriever,

@@ -50,7 +50,7 @@ class ServedChain:
         labels: the sources of all documents, where they are known.
 
     Attributes:
-        name, details, labels: as given.
+        chain, name, details, labels: as given.
         guard: of a `GuardedRAG`, else None.
         retriever: what is asked for documents, as it is served.
 
@@ -66,7 +66,7 @@ class ServedChain:
         details: Mapping[str, Any] = MappingProxyType({}),
         labels: Sequence[str] = (),
     ) -> None:
-        self.name, self.details, self.labels = name, details, labels
+        self.chain, self.name, self.details, self.labels = chain, name, details, labels
         self.guard: Guard | None = None
         if isinstance(chain, GuardedRAG):
             self.guard, chain = chain.guard, chain.retriever
