@@ -156,10 +156,17 @@ def checked_language_model(model: LanguageModel) -> LanguageModel:
 
 
 def _require_parts(part: object, what: str, names: Sequence[str], hint: str) -> None:
+    if isinstance(part, type):
+        fault = f"{part.__name__} is a class, not a {what}"
+        raise InputError(fault, hint=f"pass an object: {part.__name__}()")
     nowhere = object()
+    # What a scorer inherits from the protocol computes nothing.
+    unwritten = RelevanceScorer.score_pairs, SetRelevanceScorer.score_sets
     for name in names:
         # Looked up without asking for it: a fingerprint may hash gigabytes of weights.
-        if inspect.getattr_static(part, name, nowhere) is nowhere and not hasattr(part, name):
+        found = inspect.getattr_static(part, name, nowhere)
+        missing = found is nowhere and not hasattr(part, name)
+        if missing or any(found is one for one in unwritten):
             fault = f"a {type(part).__name__} is not a {what} of the guard (it has no {name})"
             raise InputError(fault, hint=hint)
 

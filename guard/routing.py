@@ -437,10 +437,8 @@ def _sufficient(policy: PolicyFields, signals: Signals) -> bool:
 
 
 def is_confident(policy: PolicyFields, signals: Signals) -> bool:
-    threshold = policy.confidence_threshold
-    return (
-        threshold is not None and signals.confidence is not None and signals.confidence >= threshold
-    )
+    threshold, confidence = policy.confidence_threshold, signals.confidence
+    return threshold is not None and confidence is not None and confidence >= threshold
 
 
 # -- the flow of one question ---------------------------------------------------------------------
@@ -498,10 +496,8 @@ async def adrive_all(
 ) -> list[_Returned | KnowgateError]:
     """What each of `flows` returns, or its error, when all are sent their answers in step.
 
-    Args:
-        flows: begun by nobody else.
-        answer: sends each flow, by its number, the answer to what it asks.
-        raising: whether the first error is raised, rather than returned in its place.
+    `answer` sends each flow, which nobody has begun, by its number the answer to what it asks. With
+    `raising` the first error is raised, rather than returned in its place.
     """
     found: dict[int, _Returned | KnowgateError] = {}
     asked: dict[int, _Asked] = {}

@@ -144,8 +144,8 @@ def apply(
         output: JSON lines: a result for each line, in order.
         policy: Decide by this policy, or score as it does.
         scorer: Scorer by name, a tuned, exported or sentence-transformers folder, or
-            judge:MODEL; by default the policy's, or sufficiency. Options:
-            NAME,dtype=bfloat16.
+            judge:MODEL, or python:module:attribute; by default the policy's, or sufficiency.
+            Options: NAME,dtype=bfloat16.
         aggregator: Passage scores to one value, without --policy; by default the scorer's:
             joint for sufficiency and judge, max for others.
         abstention: Rule that tells abstentions: default, or a published one for reproduction:

@@ -101,6 +101,8 @@ def _checked(what: str, look: Callable[[], str]) -> Finding:
         return what, True, look()
     except (KnowgateError, ImportError, OSError, RuntimeError) as error:
         return what, False, str(error)
+    except Exception as error:  # noqa: BLE001 - a scorer of the user's own raises anything
+        return what, False, f"{type(error).__name__}: {error}"
 
 
 def _device() -> str:
@@ -119,12 +121,13 @@ def _weights() -> str:
 
 
 def _self_test(name: str) -> str:
+    from ...guard.contracts import checked_scorer
     from ...guard.signals.relevance import load_scorer
 
     if ":" in name:
         import_module("..systems", __package__)  # registers `judge:`
     question = "When does the library open?"
-    good, bad = load_scorer(name).score(
+    good, bad = checked_scorer(load_scorer(name)).score(
         question, ["The library opens at nine o'clock.", "Ferries leave every hour."]
     )
     if not good > bad:

@@ -76,10 +76,10 @@ def serve(
 
     Args:
         policy: The policy that decides.
-        guard: module:attribute of a Guard of yours, in place of --policy.
+        guard: python:module:attribute, a Guard of yours, in place of --policy.
         uncalibrated: Serve the default guard, without a guarantee.
         scorer: The scorer that the policy was calibrated on, where that is no bundled one: a
-            folder, hf:MODEL or judge:MODEL.
+            folder, hf:MODEL, judge:MODEL or python:module:attribute.
         shadow: Decide and count only; change no reply.
         on_unsupported: What becomes of a reply of the upstream that its passages do not bear
             out: flag (only tell), abstain (the refusal), mark or drop (its unsupported

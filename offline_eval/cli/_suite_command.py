@@ -287,8 +287,8 @@ def _run(
             python:module:attribute, or replay.
         guard: premise, a policy.json, the folder of a calibrated run, or
             python:module:attribute, to put in front of the model. Repeatable.
-        scorer: Scorer of the guards: a name, folder, hf:MODEL or judge:MODEL.  [default: what
-            each policy names]
+        scorer: Scorer of the guards: a name, folder, hf:MODEL, judge:MODEL or
+            python:module:attribute.  [default: what each policy names]
     """
     # Whole batches have no deadline of their own unless one is asked for.
     asks_one_by_one = inspect.iscoroutinefunction(suite.answer)
@@ -312,11 +312,13 @@ def _run(
         out.print(note)
     tell("ran", suite.rows.name, result)
     if ending.failed:
-        tell("rows_failed", suite.rows.name, result.totals.done, ending.failed, to=err)
+        tell("rows_failed", suite.rows.name, result, ending.failed, to=err)
     then = suite.next_command(result.folder)
     if named.startswith("python:"):
         then += f" --suite {named}"
-    for line in (f"next: {then}", *ending.notes):
+    # Of failures alone nothing follows.
+    following = [f"next: {then}"] if ending.failed < result.totals.done else []
+    for line in (*following, *ending.notes):
         out.print(line)
     if ending.failed:
         raise typer.Exit(1)

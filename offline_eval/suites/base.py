@@ -39,10 +39,10 @@ A suite is a subclass of `Suite` and an instance of it, or the class itself:
         name, settings, row = "capitals", Settings, Row
 
         def cases(self, settings): ...        # read the data; InputError where it is wrong
-        def row_id(self, case, system):       # needed unless cases have a `case_id`
+        def row_id(self, case, system):       # needed unless cases have a `case_id`; unique
             return f"{system}/{case.question_id}"       # here `system` is the name
         def answer(self, cases, system): ...  # one row per case, in order; no storing here
-        def score(self, run): ...             # run.rows → numbers
+        def score(self, run): ...             # run.rows → numbers; a row holds all they need
         def report(self, summary): ...        # numbers → Document
 
 From a shell, in the folder of the module `mine`:
@@ -70,9 +70,15 @@ its row in a list, as many at once as `CallLimits` allow, with retries, rate and
 Ray (`remote`). While you write it, call it directly: in a run its errors become rows.
 
 **Systems.** The driver asks the model (`System("model", …)`), then each guard in front of it.
-`system.guard` is the guard, None without one; `system.earlier` are the rows of the systems
-before it, so that a guard reuses the model's replies. `systems` may build others (methods,
-models × prompts); `applies` leaves out cases that a system does not answer.
+`system.guard` is the guard, None without one; `answer` has to ask it, or its rows are the
+model's:
+
+    if system.guard is not None:              # `passages`: those of each question
+        decisions = system.guard.decide_batch(questions, passages)
+
+`system.earlier` are the rows of the systems before it, so that a guard reuses the model's
+replies. `systems` may build others (methods, models × prompts); `applies` leaves out cases that
+a system does not answer.
 
 **More stages.** Cases that need calls first (beliefs, evidence, contexts) come from `prepare`:
 it has the open run, may store rows in further tables (`work.run[TableSpec(…)]`) and sets

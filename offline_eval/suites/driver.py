@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,7 +28,7 @@ from ..run.event_loop import run_interruptibly
 from ..run.manifest import Manifest
 from ..run.table import Table
 from ..systems.guards import GuardChoice
-from .base import SuiteRun
+from .base import Suite, SuiteRun
 from .parts import (
     MODEL_SYSTEM,
     ModelChoice,
@@ -78,6 +79,8 @@ def run_suite(
     folder = suite.folder(Path(out))
     cases = suite.begin(settings, cases, asked, folder)
     manifest = suite.manifest(settings, cases, asked)
+    if type(suite).prepare is Suite.prepare:
+        _ordered(suite, cases, asked)
     with Run.create_or_resume(folder, manifest, files=suite.files(settings, cases)) as run:
         for system in asked:
             system.bind(settings, run, suite.rows)
@@ -88,8 +91,8 @@ def run_suite(
             table.drop(_has_error)
         totals = _answer_all(suite, work, table)
         suite.finish(work)
-        failed = sum(_has_error(row) for row in table.rows())
-    return RunResult(folder, totals, failed)
+        errors = Counter(str(row.error) for row in table.rows() if _has_error(row))
+    return RunResult(folder, totals, errors)
 
 
 def plan_suite(
@@ -165,8 +168,23 @@ def _has_error(row: Any) -> bool:
     return getattr(row, "error", None) is not None
 
 
+def _ordered(suite: AnySuite, cases: Sequence[Any], systems: Sequence[System]) -> Sequence[_Pair]:
+    """What is asked, in order.
+
+    Raises:
+        InputError: two cases have one id.
+    """
+    pairs = suite.order(cases, systems)
+    ids = Counter(suite.row_id(case, system.name) for case, system in pairs)
+    for name, times in ids.most_common(1):
+        if times > 1:
+            hint = "give each case an id of its own"
+            raise InputError(f"{times} rows are called {name[:80]!r}", where=suite.name, hint=hint)
+    return pairs
+
+
 def _answer_all(suite: AnySuite, work: Work[Any, Any], table: Table[Any]) -> Progress:
-    pairs = suite.order(work.cases, work.systems)
+    pairs = _ordered(suite, work.cases, work.systems)
     if work.options.pool is not None or inspect.iscoroutinefunction(suite.answer):
         return _answer_concurrently(suite, work, pairs, table)
     done = sum(suite.row_id(case, system.name) in table.done for case, system in pairs)

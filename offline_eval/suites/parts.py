@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -195,12 +196,17 @@ class RunResult:
         folder: of the run.
         totals: of the rows that belong to the run; `failed` counts those that this start
             added.
-        failed: rows of the run with an error, those of earlier starts included.
+        errors: why rows of the run failed, those of earlier starts included, and how many.
     """
 
     folder: Path
     totals: Progress
-    failed: int
+    errors: Counter[str]
+
+    @property
+    def failed(self) -> int:
+        """Rows of the run with an error."""
+        return self.errors.total()
 
 
 @dataclass(frozen=True, slots=True)

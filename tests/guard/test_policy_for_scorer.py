@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Fingerprint, Guard, InputError, Policy, PolicyError, Reason, Route
+from knowgate.guard import (
+    Fingerprint,
+    Guard,
+    InputError,
+    Policy,
+    PolicyError,
+    Reason,
+    RelevanceScorer,
+    Route,
+)
 from knowgate.guard.policy import IdentityCalibrator
 from knowgate.guard.routing import PlattCalibrator, TemperatureCalibrator
 from knowgate.guard.signals.relevance import LexicalScorer
@@ -56,6 +65,20 @@ def test_a_scorer_that_lacks_a_part_is_rejected(parts: dict[str, Any], why: str)
     policy = Policy(scorer=Fingerprint(kind="lexical"), relevance_threshold=0.5)
     with pytest.raises(InputError, match=f"{why}.* — derive it from .*RelevanceScorer"):
         Guard(policy, scorer=scorer, metrics=False)
+
+
+class Unwritten(RelevanceScorer):
+    """Inherits what computes nothing."""
+
+    fingerprint = Fingerprint(kind="lexical")
+
+
+def test_a_class_and_what_is_inherited_from_the_protocol_are_no_scorer() -> None:
+    policy = Policy(scorer=Unwritten.fingerprint, relevance_threshold=0.5)
+    with pytest.raises(InputError, match="it has no score_pairs"):
+        Guard(policy, scorer=Unwritten(), metrics=False)  # type: ignore[abstract]
+    with pytest.raises(InputError, match=r"LexicalScorer is a class.*LexicalScorer\(\)"):
+        Guard(policy, scorer=LexicalScorer, metrics=False)  # type: ignore[arg-type]
 
 
 def test_a_policy_that_follows_nothing_may_have_any_calibrator() -> None:

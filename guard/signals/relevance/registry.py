@@ -300,8 +300,9 @@ def _options_of(wanted: Fingerprint) -> _LoadOptions:
     if wanted.kind not in _SCORERS.names:
         raise InputError(
             f"no scorer is registered as {wanted.kind!r}",
-            hint="pass scorer=load_scorer(FOLDER) for one in a folder (--scorer FOLDER), or "
-            f"register it; known: {', '.join(scorer_names())}",
+            hint="pass scorer=load_scorer(FOLDER) for one in a folder (--scorer FOLDER), one of "
+            "your own (--scorer python:module:Class), or register it; known: "
+            f"{', '.join(scorer_names())}",
         )
     if wanted.kind in _ENCODER_SCORERS and wanted.dtype == "int8":
         return {"dtype": "int8"}

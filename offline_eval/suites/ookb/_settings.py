@@ -27,8 +27,8 @@ class OokbSettings(SuiteSettings):
     Attributes:
         questions: KnowOrNot question document (.json), JSON lines (.jsonl), or CSV. Each file is a
             knowledge base.
-        scorer: Scorer of the guards, by name, folder or judge:MODEL.  [default: what each policy
-            names]
+        scorer: Scorer of the guards, by name, folder, judge:MODEL or python:module:attribute.
+            [default: what each policy names]
         passage: What a passage holds: the answer (hard), question and answer, the record's own
             passage, or that below its source (titled).  [default: passage where every question
             has one, else answer]
@@ -97,7 +97,8 @@ class MeasureSettings(SuiteSettings):
             much like the one that answers
         scorer: Scorer by name (multilingual for other languages than English), a tuned or
             sentence-transformers folder, judge:MODEL, metadata:KEY (the number in each passage's
-            metadata), or mix:NAME+NAME; by default that of the chain's guard, else sufficiency.
+            metadata), mix:NAME+NAME, or python:module:attribute; by default that of the chain's
+            guard, else sufficiency.
         passage: What a passage holds: the answer (hard), question and answer, the record's own
             passage, or that below its source (titled).  [default: passage where every question
             has one, else answer]

@@ -10,9 +10,11 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from knowgate.guard import Fingerprint
 from knowgate.offline_eval.cli._app import COMMANDS
 from knowgate.offline_eval.cli._console import print_table
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
@@ -126,6 +128,18 @@ def test_doctor_tells_what_is_missing_from_what_is_not_needed(
     finding = next(one for one in json.loads(outcome.out) if one["what"] == package)
     assert (outcome.code, finding["ok"]) == (code, ok)
     assert hint in finding["detail"]
+
+
+def own_scorer() -> SimpleNamespace:
+    """A scorer whose error is none of ours."""
+    return SimpleNamespace(fingerprint=Fingerprint(kind="own"), score_pairs=max, score=max)
+
+
+def test_doctor_shows_a_scorer_that_breaks_in_its_table(knowgate: Knowgate) -> None:
+    outcome = knowgate("doctor", "--json", "--scorer", f"python:{__name__}:own_scorer")
+
+    finding = json.loads(outcome.out)[-1]
+    assert (outcome.code, finding["ok"], finding["detail"][:9]) == (1, False, "TypeError")
 
 
 @pytest.fixture

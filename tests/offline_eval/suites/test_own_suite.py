@@ -154,6 +154,34 @@ def test_an_error_of_the_suite_says_which_function_raised_it(tmp_path: Path) -> 
     assert row.error.detail == f"KeyError was raised in {__name__}.Needy.answer"
 
 
+def test_a_run_of_failures_alone_shows_an_error_and_nothing_to_go_on_with(tmp_path: Path) -> None:
+    needy = f"python:{__name__}:Needy"
+    with command("eval", needy, "--most", "1", "--out", "run", cwd=tmp_path) as program:
+        code = program.wait()
+        said, told = " ".join(program.err.split()), program.out
+
+    assert code == 1
+    assert f"rows.jsonl (for example LanguageModelError: KeyError was raised in {__name__}" in said
+    assert "next:" not in told
+
+
+class Twice(Sums):
+    """Has each case two times."""
+
+    name = "twice"
+
+    def cases(self, settings: Settings) -> Sequence[Sum]:
+        """All sums, and again."""
+        return [*super().cases(settings), *super().cases(settings)]
+
+
+def test_two_cases_of_one_id_are_rejected_before_there_is_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="2 rows are called 'model/1-plus-1'"):
+        run_suite(Twice(), Settings(), tmp_path / "run", [System("model", Calculator())])
+
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_model_that_hangs_is_a_row(tmp_path: Path) -> None:
     options = RunOptions(CallLimits(timeout=0.02))
 
