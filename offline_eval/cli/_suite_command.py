@@ -317,7 +317,8 @@ def _run(
     if named.startswith("python:"):
         then += f" --suite {named}"
     # Of failures alone nothing follows.
-    following = [f"next: {then}"] if ending.failed < result.totals.done else []
+    vain = 0 < result.totals.done <= ending.failed
+    following = [] if vain else [f"next: {then}"]
     for line in (*following, *ending.notes):
         out.print(line)
     if ending.failed:
