@@ -315,10 +315,10 @@ def _of_all(
 ) -> float | None:
     """A measure of draws, of all cases once; None where either kind is missing."""
     good, bad = (np.asarray(side, dtype=np.float64) for side in (positives, negatives))
-    if not len(good) or not len(bad):
-        return None
     if np.isnan(good).any() or np.isnan(bad).any():
         raise ValueError("scores must not be NaN")
+    if not len(good) or not len(bad):
+        return None
     return float(measure(good, bad, np.ones((1, len(good))), np.ones((1, len(bad))))[0])
 
 

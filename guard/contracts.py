@@ -477,21 +477,3 @@ def probability_of(model: EntailmentModel, premise: str, hypothesis: str, *, sig
     if not isinstance(found, int | float) or not 0.0 <= found <= 1.0:
         raise SignalValueError(signal, "the entailment is neither a bool nor a probability")
     return float(found)
-
-
-# Probability from which on one text follows from another.
-_ENTAILED = 0.5
-
-
-def entail_each_other(
-    model: EntailmentModel, question: str, first: str, second: str, *, signal: str
-) -> bool:
-    """Whether each of two answers, with the question before it, entails the other.
-
-    Raises:
-        SignalValueError: the model returned no usable number; names the signal that asked.
-    """
-    said = [f"{question} {answer}".strip() for answer in (first, second)]
-    return all(
-        probability_of(model, *pair, signal=signal) >= _ENTAILED for pair in (said, said[::-1])
-    )

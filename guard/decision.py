@@ -203,7 +203,10 @@ class Decision(Artefact):
     @model_serializer(mode="wrap")
     def _plainly(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         _ = self.route  # a decision that is still being made is there from here on
-        fields: dict[str, Any] = _plain(self._without_empty_fields(handler))
+        fields: dict[str, Any] = _plain(handler(self))
+        for name in self.LEFT_OUT:
+            if not getattr(self, name):
+                fields.pop(name, None)
         return fields
 
     @property

@@ -20,7 +20,7 @@ import re
 import shutil
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any
@@ -384,9 +384,9 @@ def text_sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def json_sha256(value: Any) -> str:
-    """Hexadecimal sha256 of a value as JSON, with sorted keys; what JSON lacks counts as text."""
-    return text_sha256(json.dumps(value, sort_keys=True, default=str))
+def json_sha256(value: Any, default: Callable[[Any], Any] | None = None) -> str:
+    """Hexadecimal sha256 of a value as JSON, with sorted keys; `default` writes what JSON lacks."""
+    return text_sha256(json.dumps(value, sort_keys=True, default=default))
 
 
 @lru_cache

@@ -52,8 +52,7 @@ class Artefact(BaseModel):
     def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
         for name in self.LEFT_OUT:
-            field = type(self).model_fields[name]
-            if getattr(self, name) == field.get_default(call_default_factory=True):
+            if getattr(self, name) == type(self).model_fields[name].get_default():
                 fields.pop(name, None)
         return fields
 

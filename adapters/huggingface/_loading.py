@@ -87,7 +87,7 @@ def configuration_sha256(model: Any, folder: Path | None) -> str:
     else:
         files = [folder / name for name in ("config.json", "generation_config.json")]
         parts = [read_json(path) for path in files if path.is_file()]
-    return json_sha256([_without_volatile(part) for part in parts])
+    return json_sha256([_without_volatile(part) for part in parts], str)
 
 
 def _without_volatile(value: Any) -> Any:
@@ -106,7 +106,7 @@ def tokenizer_sha256(tokenizer: Any) -> str:
     for volatile in ("padding", "truncation"):
         rules.pop(volatile, None)
     rules["chat_template"] = getattr(tokenizer, "chat_template", None)
-    return json_sha256(rules)
+    return json_sha256(rules, str)
 
 
 @dataclass(frozen=True, slots=True)

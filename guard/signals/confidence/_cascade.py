@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from copy import copy
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import Any
 
 from ..._model_steps import Draw, Request, Steps
@@ -94,9 +94,13 @@ class Cascade(StepwiseEstimator):
     @property
     def cost(self) -> Cost:
         """Both estimators' cost, one greedy answer shared."""
-        both = zip(astuple(self._cheap.cost), astuple(self._costly.cost), strict=True)
-        greedy_calls, *others = both
-        return Cost(max(greedy_calls), *map(sum, others))
+        cheap, costly = self._cheap.cost, self._costly.cost
+        return Cost(
+            greedy_calls=max(cheap.greedy_calls, costly.greedy_calls),
+            sampled_calls=cheap.sampled_calls + costly.sampled_calls,
+            other_calls=cheap.other_calls + costly.other_calls,
+            forward_passes=cheap.forward_passes + costly.forward_passes,
+        )
 
     @property
     def fingerprint(self) -> Fingerprint:

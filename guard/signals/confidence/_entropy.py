@@ -16,7 +16,6 @@ from ...contracts import (
     EntailmentModel,
     Generation,
     LanguageModel,
-    entail_each_other,
 )
 from ...errors import InputError, LanguageModelError, require_known
 from ...matching import Sameness, SentenceMatcher, canonical_answer, told_question
@@ -87,7 +86,14 @@ def entailed(model: EntailmentModel) -> Clusters:
     """
 
     def comparison(question: str) -> Sameness:
-        return partial(entail_each_other, model, question.strip(), signal="confidence")
+        asked = question.strip()
+
+        def entail_each_other(first: str, second: str) -> bool:
+            said = [f"{asked} {answer}".strip() for answer in (first, second)]
+            # A judge that gives probabilities in the place of verdicts is read at one half.
+            return all(model.entails(*pair) >= 0.5 for pair in (said, said[::-1]))
+
+        return entail_each_other
 
     settings: Settings = {
         "clusters": "entailment",
@@ -108,7 +114,7 @@ def as_clusters(clusters: ClustersFrom) -> AnswerClusters:
     if isinstance(clusters, EntailmentModel):
         return entailed(clusters)
     if clusters is None or callable(clusters):
-        return matched(clusters or SentenceMatcher())
+        return matched(SentenceMatcher() if clusters is None else clusters)
     raise InputError(
         f"a {type(clusters).__name__} cannot cluster answers",
         where="clusters",

@@ -21,7 +21,7 @@ from ...contracts import (
     View,
     checked_entailment,
     checked_language_model,
-    entail_each_other,
+    probability_of,
 )
 from ...engine import BiEncoderScorer, CrossEncoderScorer
 from ...errors import InputError, LanguageModelError, ModelFolderError, SignalValueError
@@ -263,8 +263,8 @@ class CrossEncoderEntailment:
 # most 1 in 100 pairs of answers to different questions of one kind, the closest of ten each,
 # for the same where the rules leave them open.
 DEFAULT_THRESHOLD = 0.65
-# Cosine below which an entailment model is not asked.
-_FLOOR = 0.3
+# Cosine below which an entailment model is not asked, and from which probability it says yes.
+_FLOOR, _ENTAILED = 0.3, 0.5
 
 
 class SameMeaning:
@@ -347,9 +347,10 @@ class SameMeaning:
         return rule is Rule.OPEN and cosine >= self._threshold
 
     def _entailed(self, question: str, first: str, second: str) -> bool:
-        nli = self._nli
-        return nli is not None and entail_each_other(
-            nli, question, first, second, signal="conflict"
+        said = [f"{question} {answer}".strip() for answer in (first, second)]
+        return self._nli is not None and all(
+            probability_of(self._nli, *pair, signal="conflict") >= _ENTAILED
+            for pair in (said, said[::-1])
         )
 
     def _cosine(self, first: str, second: str) -> float:

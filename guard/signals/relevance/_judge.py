@@ -92,6 +92,7 @@ class AwaitedScorer(SetRelevanceScorer):
     async def _alone(
         self, pairs: Sequence[tuple[str, str]], *, awaits: bool
     ) -> NDArray[np.float64]:
+        pairs = list(pairs)
         questions, passages = [asked for asked, _ in pairs], [(told,) for _, told in pairs]
         found = await self._values(questions, passages, awaits=awaits)
         return np.asarray([one.scores[0] for one in found], dtype=np.float64)
