@@ -169,7 +169,9 @@ class UpstreamClient:
 
         async def ask() -> dict[str, Any]:
             async with self._sent(request) as response:
-                return _object(await _bounded(response, _MOST_REPLY_BYTES, what), what)
+                with _typed():
+                    body = await _bounded(response, _MOST_REPLY_BYTES, what)
+            return _object(body, what)
 
         found: dict[str, Any] = await self._attempts(ask)
         return found
@@ -194,16 +196,16 @@ class UpstreamClient:
         """A response with status 200, of which nothing was read; leaving the block ends it."""
         with _typed():
             response = await self._client.send(request, stream=True)
-            try:
-                # Not asked for, and of any size: it may be packed again and again.
-                if response.headers.get("content-encoding", "identity").lower() != "identity":
-                    raise _invalid("a reply that is not packed")
-                if response.status_code != 200:
-                    raise await _rejection(response)
-                yield response
-            finally:
-                with suppress(Exception):
-                    await response.aclose()
+        try:
+            # Not asked for, and of any size: it may be packed again and again.
+            if response.headers.get("content-encoding", "identity").lower() != "identity":
+                raise _invalid("a reply that is not packed")
+            if response.status_code != 200:
+                raise await _rejection(response)
+            yield response
+        finally:
+            with suppress(Exception):
+                await response.aclose()
 
 
 @contextmanager

@@ -185,8 +185,15 @@ def _guard(
     policy = Policy.load(path)
     if monitor:
         observers.append(DecisionMonitor(policy))
-    given = None if scorer is None else load_scorer(scorer)
-    return Guard.load(path, scorer=given, options=options, observers=observers)
+    guard = Guard.load(
+        policy,
+        scorer=None if scorer is None else load_scorer(scorer),
+        options=options.named_after(path),
+        observers=observers,
+    )
+    if guard.metrics is not None:
+        guard.metrics.show_policy_file(path)
+    return guard
 
 
 def served_token() -> str | None:

@@ -290,7 +290,7 @@ class RunCalibration(Stored):
         """By question the threshold on raw relevance of its fold; None: nothing passes."""
         return {name: fold.threshold for fold in self.folds for name in fold.questions}
 
-    @property
+    @cached_property
     def reported_questions(self) -> frozenset[str]:
         """Ids of the questions that the rates are about."""
         return self.test_questions or frozenset(self.thresholds)

@@ -168,8 +168,10 @@ def _words(met: Mapping[tuple[int, int], tuple[float, str]]) -> list[dict[str, A
 
 def citation_values(reply: str, passages: Sequence[str], question: str) -> dict[str, Any]:
     """Return each sentence of a reply with what carries it, for the script of a page."""
-    found = SupportCheck().check(reply, passages, question).to_dict(reply)
-    return {"sentences": found["sentences"], "threshold": DEFAULT_THRESHOLD}
+    found = SupportCheck().check(reply, passages, question)
+    fields = "start", "end", "support", "passage", "passage_start", "passage_end", "missing"
+    sentences = [{name: getattr(one, name) for name in fields} for one in found.sentences]
+    return {"sentences": sentences, "threshold": DEFAULT_THRESHOLD}
 
 
 def _nearness(

@@ -17,7 +17,7 @@ from ...adapters.langchain import GuardedRAG
 from ...guard.deadlines import asked_to_stop
 from ...guard.decision import Decision
 from ...guard.errors import InputError, KnowgateError
-from ...guard.text import clean_text, passage_name, passage_text
+from ...guard.text import clean_text, passage_text
 from ..run import Stored
 from ..run.table import SharedLog
 from ._pages import citation_values, match_values, new_app, page
@@ -80,7 +80,7 @@ class Playground:
             if found is None:
                 found = await self._retrieve(question)
             struck = struck or ()
-            shown = [{"text": passage_text(one), "source": passage_name(one)} for one in found]
+            shown = [{"text": passage_text(one), "source": _source(one)} for one in found]
             yield {"event": "passages", "passages": shown}
             places = [number for number in range(len(found)) if number not in struck]
             kept = [found[number] for number in places]
@@ -169,7 +169,7 @@ class Playground:
             if passage >= len(found):
                 raise HTTPException(404, "there is no such passage")
             one = found[passage]
-            held = {"passage": passage_text(one), "source": passage_name(one) or None}
+            held = {"passage": passage_text(one), "source": _source(one) or None}
         name = "play-" + hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:12]
         if any(row.id == name for _, row in self._log.places()):
             raise HTTPException(409, "the question is in the file already")
@@ -216,3 +216,10 @@ def play_app(ground: Playground) -> FastAPI:
         return JSONResponse({"saved": str(ground.questions)})
 
     return app
+
+
+def _source(document: Any) -> str:
+    """The name in the metadata as it stands there, by which `measure` looks the source up."""
+    metadata = getattr(document, "metadata", None)
+    found = metadata.get("title") or metadata.get("source") if isinstance(metadata, dict) else None
+    return "" if found is None else str(found)

@@ -224,11 +224,11 @@ def _decide(record: Record, case: ScoredCase, calibration: RunCalibration | None
     if calibration is not None and case.decision is not None and row.error is None:
         threshold = calibration.thresholds.get(row.question_id)
         by_threshold = row.question_id in calibration.thresholds and row.retrieved
-        record.route = "follow_context" if case.passes else "abstain"
+        record.route = "follow_context" if case.passes and row.retrieved else "abstain"
         reason = "threshold that it is judged by" if by_threshold else case.decision.reason
         record.reason, record.score = str(reason), case.relevance or 0.0
         record.signals["relevance"] = record.score, calibration.policy.relevance_threshold
-    if row.raw_relevance is not None:
+    if row.raw_relevance is not None and (row.retrieved or not record.route):
         record.signals["raw relevance"] = row.raw_relevance, threshold
 
 

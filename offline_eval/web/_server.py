@@ -208,6 +208,8 @@ class PageServer:
                 restored.callback(signal.signal, signal.SIGHUP, before)
                 signal.signal(signal.SIGHUP, end)
             self._server.run(sockets=[self._listening])
+        if hung_up.is_set() and not callable(before):
+            raise KeyboardInterrupt
         if hung_up.is_set():
             signal.raise_signal(signal.SIGHUP)
 
