@@ -71,7 +71,7 @@ Ray (`remote`). While you write it, call it directly: in a run its errors become
 
 **Systems.** The driver asks the model (`System("model", …)`), then each guard in front of it.
 `system.guard` is the guard, None without one; `answer` has to ask it, or its rows are the
-model's:
+model's, of which the command warns:
 
     if system.guard is not None:              # `passages`: those of each question
         decisions = system.guard.decide_batch(questions, passages)

@@ -91,6 +91,10 @@ def run_suite(
             table.drop(_has_error)
         totals = _answer_all(suite, work, table)
         suite.finish(work)
+        unread = [one.name for one in asked if not one.guard_was_read and one.guard is not None]
+        # A run that goes on may have had only rows of the model to ask for.
+        if unread and totals.already == 0 and options.pool is None:
+            work.note(f"warning: never asked, so its rows are the model's: {', '.join(unread)}")
         errors = Counter(str(row.error) for row in table.rows() if _has_error(row))
     return RunResult(folder, totals, errors)
 

@@ -76,16 +76,23 @@ class System:
     Attributes:
         settings: of the suite; set by the driver.
         run: open; set by the driver, None in the worker of a Ray cluster.
+        guard_was_read: since the run was opened, in this process.
     """
 
     def __init__(
         self, name: str, model: Any = None, guard: Any = None, sha256: str = "", source: str = ""
     ) -> None:
-        self.name, self.model, self.guard, self.sha256 = name, model, guard, sha256
-        self.source = source
+        self.name, self.model, self.sha256, self.source = name, model, sha256, source
+        self._guard, self.guard_was_read = guard, False
         self.settings: Any = None
         self.run: Run | None = None
         self._rows: TableSpec[Any] | None = None
+
+    @property
+    def guard(self) -> Any:
+        """What decides in front of the model; None for the model alone."""
+        self.guard_was_read = True
+        return self._guard
 
     @property
     def fingerprint(self) -> str:
@@ -103,6 +110,7 @@ class System:
     def bind(self, settings: SuiteSettings, run: Run, rows: TableSpec[Any]) -> None:
         """Give the system the run that it answers in; called by the driver."""
         self.settings, self.run, self._rows = settings, run, rows
+        self.guard_was_read = False
 
     def __getstate__(self) -> dict[str, Any]:
         # Travels to the workers of a Ray cluster, where no run is open.

@@ -247,9 +247,12 @@ def test_guards_are_systems_of_their_own_and_progress_counts_all_rows(tmp_path: 
     assert plan_suite(SUMS, Settings(upto=2), systems).values == {
         "cases": {"model": 4, "strict": 4}
     }
-    options = RunOptions(on_progress=seen.append)
+    notes: list[str] = []
+    options = RunOptions(on_progress=seen.append, on_note=notes.append)
     run_suite(SUMS, Settings(upto=2), tmp_path / "run", systems, options)
 
+    # This suite asks the model alone, which is told.
+    assert notes == ["warning: never asked, so its rows are the model's: strict"]
     run = read_suite_run(tmp_path / "run", SUMS)
     assert run.manifest.settings["guards"] == {"strict": "abc"}
     assert run.manifest.settings["model"] == "calculator"
