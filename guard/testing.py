@@ -151,4 +151,7 @@ class FakeScorer(RelevanceScorer):
         return np.asarray([self._one(passage) for _, passage in pairs], dtype=np.float64)
 
     def _one(self, passage: str) -> float:
-        return next((s for f, s in self._scores.items() if f in passage), self._default)
+        for fragment, score in self._scores.items():
+            if fragment in passage:
+                return score
+        return self._default
