@@ -100,3 +100,11 @@ def test_the_bound_holds_as_often_as_promised() -> None:
             true = 1 - (2 / 3) * (1 - accept**1.5) / (1 - accept)
             broken += true > 0.1
     assert broken <= 200 * 0.1 + 3 * math.sqrt(200 * 0.1 * 0.9)
+
+
+@pytest.mark.parametrize("sides", [([math.nan], []), ([], [math.nan])])
+def test_nan_is_rejected_where_the_other_kind_is_missing(
+    sides: tuple[list[float], list[float]],
+) -> None:
+    with pytest.raises(ValueError, match="must not be NaN"):
+        SelectiveCurve.false_abstention(*sides, 0.5)

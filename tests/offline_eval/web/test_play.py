@@ -30,7 +30,7 @@ async def words(given: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
 def chain_of(retrieve: Any = None) -> GuardedRAG:
     scorer = FakeScorer({"nine": 0.9})
     policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
-    found = [Document(text, metadata={"source": f"s{n}"}) for n, text in enumerate(TEXTS)]
+    found = [Document(text, metadata={"source": f"s  {n}"}) for n, text in enumerate(TEXTS)]
     return GuardedRAG(
         guard=Guard(policy, scorer=scorer, metrics=False),
         retriever=RunnableLambda(retrieve or (lambda _question: found)),
@@ -113,7 +113,7 @@ def test_a_case_is_saved_as_measure_reads_it(client: TestClient, tmp_path: Path)
         "When?",
         "At nine.",
         TEXTS[0],
-        "s0",
+        "s  0",
     )
     assert (second.question, second.passage) == ("Dogs?", None)
 

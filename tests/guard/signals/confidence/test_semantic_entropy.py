@@ -87,6 +87,18 @@ def test_a_function_of_two_answers_clusters_them_and_may_ask_for_the_question() 
     )
 
 
+class Remembering(dict[tuple[str, str], bool]):
+    """A comparison that keeps what it found, and is empty before."""
+
+    def __call__(self, first: str, second: str) -> bool:
+        return self.setdefault((first, second), True)
+
+
+def test_a_comparison_that_is_empty_at_first_is_the_one_that_is_used() -> None:
+    lm = ScriptedLanguageModel({"who": ["Paris", "Rome"]})
+    assert SemanticEntropy(lm, clusters=Remembering()).estimate("who?").value == 1.0
+
+
 def test_the_value_is_one_for_one_meaning_and_falls_with_the_entropy() -> None:
     sure = SemanticEntropy(ScriptedLanguageModel(default="Ada")).estimate("who?")
     assert (sure.value, sure.answer, sure.calls, sure.samples_drawn) == (1.0, "Ada", 11, 10)
