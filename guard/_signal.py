@@ -215,7 +215,7 @@ def bound_vetoes(
         hint = "bind it with policy.with_veto(veto, threshold=…)"
         raise PolicyError(f"the policy is not bound to the veto {unbound}", hint=hint)
     if missing := ", ".join(sorted(set(bound) - set(given))):
-        hint = "pass vetoes=(veto,); to a command --guard module:attribute, a guard that has it"
+        hint = "pass vetoes=(veto,); to a command --guard python:module:attribute"
         raise PolicyError(f"the policy needs the veto {missing}", hint=hint)
     found = []
     for name, veto in given.items():

@@ -267,7 +267,6 @@ def _possible(groups: Groups) -> Groups:
     return groups
 
 
-# `(questions, of those let through, how many such passages)`.
 Groups = Annotated[
     tuple[tuple[Count, Count, Count], ...], Field(max_length=10_000), AfterValidator(_possible)
 ]

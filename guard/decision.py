@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from .contracts import Answerability, View
-from .fingerprint import Artefact, RelevanceStage
+from .fingerprint import RelevanceStage
 from .text import passage_name
 
 # Further names of this module are listed by the package.
@@ -130,7 +130,7 @@ class Found(BaseModel):
         return tuple(dict.fromkeys(names))[:3]
 
 
-class Decision(Artefact):
+class Decision(BaseModel):
     """The guard's decision for one question; immutable.
 
     Attributes:
@@ -169,7 +169,7 @@ class Decision(Artefact):
         timings: seconds per stage: each signal by name, and `total`.
     """
 
-    LEFT_OUT = ("vetoes", "relevance_stage")
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     route: Route
     # Left to right, so that a reason of the guard is always the member of the enum.
@@ -204,9 +204,10 @@ class Decision(Artefact):
     def _plainly(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         _ = self.route  # a decision that is still being made is there from here on
         fields: dict[str, Any] = _plain(handler(self))
-        for name in self.LEFT_OUT:
-            if not getattr(self, name):
-                fields.pop(name, None)
+        if not self.vetoes:
+            fields.pop("vetoes", None)
+        if self.relevance_stage is None:
+            fields.pop("relevance_stage", None)
         return fields
 
     @property

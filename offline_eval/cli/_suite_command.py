@@ -316,9 +316,8 @@ def _run(
     then = suite.next_command(result.folder)
     if named.startswith("python:"):
         then += f" --suite {named}"
-    # Of failures alone nothing follows.
-    vain = 0 < result.totals.done <= ending.failed
-    following = [] if vain else [f"next: {then}"]
+    all_failed = 0 < result.totals.done <= ending.failed
+    following = [] if all_failed else [f"next: {then}"]
     for line in (*following, *ending.notes):
         out.print(line)
     if ending.failed:

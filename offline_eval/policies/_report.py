@@ -186,12 +186,15 @@ def _values(found: Calibrated, signals: _Rows, rankings: _Rows) -> dict[str, Any
 
 
 def _parts(found: Calibrated) -> dict[str, dict[str, int]]:
-    parts, counts = {"learn": found.learn, "certify": found.certify, "test": found.test}, {}
-    for name, cases in parts.items():
-        questions, units = {case.question_id for case in cases}, {case.unit for case in cases}
-        sizes = {"cases": len(cases), "questions": len(questions), "units": len(units)}
-        counts[name] = sizes
-    return counts
+    parts = {"learn": found.learn, "certify": found.certify, "test": found.test}
+    return {
+        name: {
+            "cases": len(cases),
+            "questions": len({case.question_id for case in cases}),
+            "units": len({case.unit for case in cases}),
+        }
+        for name, cases in parts.items()
+    }
 
 
 def what_if_of(policy: Policy, outcomes: Sequence[Outcome], which: str) -> WhatIf:

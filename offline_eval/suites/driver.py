@@ -94,7 +94,8 @@ def run_suite(
         unread = [one.name for one in asked if not one.guard_was_read and one.guard is not None]
         # A run that goes on may have had only rows of the model to ask for.
         if unread and totals.already == 0 and options.pool is None:
-            work.note(f"warning: never asked, so its rows are the model's: {', '.join(unread)}")
+            names = ", ".join(unread)
+            work.note(f"warning: guards that the suite never asked (rows of the model): {names}")
         errors = Counter(str(row.error) for row in table.rows() if _has_error(row))
     return RunResult(folder, totals, errors)
 
@@ -183,7 +184,7 @@ def _ordered(suite: AnySuite, cases: Sequence[Any], systems: Sequence[System]) -
     for name, times in ids.most_common(1):
         if times > 1:
             hint = "give each case an id of its own"
-            raise InputError(f"{times} rows are called {name[:80]!r}", where=suite.name, hint=hint)
+            raise InputError(f"{times} rows have the id {name[:80]!r}", where=suite.name, hint=hint)
     return pairs
 
 

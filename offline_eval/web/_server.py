@@ -193,7 +193,7 @@ class PageServer:
         """Answer requests until `stop` or an interrupt.
 
         Raises:
-            KeyboardInterrupt: after Ctrl-C, once the requests under way have ended.
+            KeyboardInterrupt: after Ctrl-C, or the end of the terminal, once requests have ended.
         """
         before, hung_up = signal.getsignal(signal.SIGHUP), threading.Event()
 
@@ -208,9 +208,9 @@ class PageServer:
                 restored.callback(signal.signal, signal.SIGHUP, before)
                 signal.signal(signal.SIGHUP, end)
             self._server.run(sockets=[self._listening])
-        if hung_up.is_set() and not callable(before):
-            raise KeyboardInterrupt
         if hung_up.is_set():
+            if not callable(before):
+                raise KeyboardInterrupt
             signal.raise_signal(signal.SIGHUP)
 
     def stop(self) -> None:

@@ -481,8 +481,8 @@ def _complete(half: Phrase, linked: Iterable[Statement], closed_world: bool) -> 
     texts = half.texts
     joined = "".join(texts)
     single = any(word in texts or (not word.isascii() and word in joined) for word in _SINGLE)
-    told = any(s.form == "answered" or _RULE["complete"].search(s.text) for s in linked)
-    return closed_world or single or told
+    told = (s.form == "answered" or _RULE["complete"].search(s.text) for s in linked)
+    return closed_world or single or any(told)
 
 
 def _answer(half: Phrase, statement: Statement, closed_world: bool) -> str:

@@ -361,9 +361,10 @@ class PTrue(ClosedBookEstimator):
         if self._method == "options":
             share = yield from score_yes(asked, ["yes"], ["no"])
             return Confidence(share, answer, calls=1)
-        calls = 1 + (self._method == "reply")
+        calls = 1
         if self._method == "reply":
             [reply] = yield Draw(asked)
+            calls += 1
             if reply.token_logprobs:
                 return Confidence(first_token_share(reply), answer, calls=calls)
         sampling = self._sampling

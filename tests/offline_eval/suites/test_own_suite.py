@@ -176,7 +176,7 @@ class Twice(Sums):
 
 
 def test_two_cases_of_one_id_are_rejected_before_there_is_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="2 rows are called 'model/1-plus-1'"):
+    with pytest.raises(InputError, match="2 rows have the id 'model/1-plus-1'"):
         run_suite(Twice(), Settings(), tmp_path / "run", [System("model", Calculator())])
 
     assert not (tmp_path / "run").exists()
@@ -252,7 +252,7 @@ def test_guards_are_systems_of_their_own_and_progress_counts_all_rows(tmp_path: 
     run_suite(SUMS, Settings(upto=2), tmp_path / "run", systems, options)
 
     # This suite asks the model alone, which is told.
-    assert notes == ["warning: never asked, so its rows are the model's: strict"]
+    assert notes == ["warning: guards that the suite never asked (rows of the model): strict"]
     run = read_suite_run(tmp_path / "run", SUMS)
     assert run.manifest.settings["guards"] == {"strict": "abc"}
     assert run.manifest.settings["model"] == "calculator"
