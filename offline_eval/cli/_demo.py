@@ -19,9 +19,9 @@ from ...guard.engine import BiEncoderScorer
 from ..data.questions import PassageKind, QuestionRecord
 from ..policies import Calibrated, calibrate_records, write_calibrated
 from ..policies.records import CalibrationSet
+from ..run.calls import RunOptions
 from ..suites import ModelChoice, run_suite, write_report
 from ..suites.ookb import MEASURE, OokbSuite
-from ..suites.parts import RunOptions
 from ..systems.factory import load_chat_model
 from ..systems.served import search_in
 from ..testbed import sample_knowledge_base_path

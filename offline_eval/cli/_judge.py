@@ -13,6 +13,7 @@ import typer
 from ...guard.errors import InputError
 from ..judging.llm_judge import Criterion
 from ..judging.run import judge_run, plan_judging
+from ..run.calls import RunOptions
 from ..run.replies import Judgement
 from ..suites.judge_bias.artefact import JudgeBias
 from ..systems.factory import load_judges
@@ -61,16 +62,10 @@ def judge(
         print_figures({"plan": plans})
         tell("judging", plans)
         return
+    limits, pool = calls.limits(timeout=_SECONDS_PER_VERDICT), calls.pool()
     with call_progress("judging replies") as on_progress:
-        totals = judge_run(
-            run,
-            loaded,
-            retry_failed=retry_failed,
-            limits=calls.limits(timeout=_SECONDS_PER_VERDICT),
-            pool=calls.pool(),
-            load=partial(load_judges, names, criteria),
-            on_progress=on_progress,
-        )
+        options = RunOptions(limits, retry_failed, pool, on_progress)
+        totals = judge_run(run, loaded, options, load=partial(load_judges, names, criteria))
     if biases:
         JudgeBias.keep(run, biases)
     print_figures({**asdict(totals), "run": run})

@@ -18,6 +18,7 @@ from ..data.diversity.filter import DiversitySettings
 from ..data.facts import BuildSettings, build_questions
 from ..data.facts.build import estimate_build
 from ..data.questions import SHARED_BY_PEOPLE
+from ..run.calls import RunOptions
 from ..systems.factory import load_chat_model
 from ._console import HELP_MODE, call_progress, err, out, print_figures, progress_bar, tell
 from ._options import (
@@ -83,15 +84,14 @@ def build(
         print_figures(estimate)
         tell("estimated", estimate)
         return
+    limits = calls.limits(timeout=60.0, attempts=4)
     with call_progress() as advance:
         totals = build_questions(
             documents,
             out_dir,
             model=load_chat_model(model) if settings.asks_model else None,
             settings=settings,
-            limits=calls.limits(timeout=60.0, attempts=4),
-            retry_failed=retry_failed,
-            on_progress=advance,
+            options=RunOptions(limits, retry_failed, on_progress=advance),
         )
     questions = out_dir / "questions.jsonl"
     tell("built", totals, SHARED_BY_PEOPLE, questions)

@@ -22,10 +22,11 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
 from ...guard.errors import InputError
+from ..run.calls import RunOptions
 from ..suites import ModelChoice, Suite, SuiteSettings, find_suite, run_suite
 from ..suites.driver import plan_suite
 from ..suites.ookb import MEASURE, folder_name
-from ..suites.parts import Overview, RunOptions
+from ..suites.parts import Overview
 from ..suites.registry import suite_names
 from ._app import command_of
 from ._console import (

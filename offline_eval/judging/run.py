@@ -15,7 +15,7 @@ from ...guard.decision import Route
 from ...guard.errors import InputError
 from ...guard.files import AnyPath
 from ..run import CallLimits, RepliesRun
-from ..run.calls import Calls, OnProgress, Progress, RayPool
+from ..run.calls import Calls, Progress, RunOptions
 from ..run.event_loop import run_interruptibly
 from ..run.replies import Judgement
 from ..run.table import Table
@@ -72,12 +72,9 @@ def _ask_judges(
 def judge_run(
     folder: AnyPath,
     judges: Sequence[Judge],
+    options: RunOptions | None = None,
     *,
-    retry_failed: bool = False,
-    limits: CallLimits | None = None,
-    pool: RayPool | None = None,
     load: Callable[[], Sequence[Judge]] | None = None,
-    on_progress: OnProgress | None = None,
 ) -> Progress:
     """Judge every reply of a run and append the verdicts to `judgements`.
 
@@ -90,13 +87,11 @@ def judge_run(
     Args:
         folder: of the run of replies.
         judges: at least one, of different names.
-        retry_failed: take the failures of these judges out of the run, to ask again.
-        limits: how many at once, how fast; a timeout includes reminders.
-        pool: workers on a Ray cluster that judge; None for this process.
+        options: limits (a timeout includes reminders), whether the failures of these judges are
+            taken out of the run, to ask again, and progress. Criteria that depend on earlier ones
+            come in rounds of their own, and `done` and `total` are those of the round.
         load: makes the same judges in each worker; picklable. By default the judges
             themselves travel.
-        on_progress: called after each verdict. Criteria that depend on earlier ones come
-            in rounds of their own, and `done` and `total` are those of the round.
 
     Raises:
         InputError: the run or a judge cannot be used, or it holds verdicts of another
@@ -105,14 +100,15 @@ def judge_run(
     """
     root = Path(folder)
     run = RepliesRun.read(root)
-    _reject_other_versions(run, judges, failed_too=not retry_failed)
+    how = options or RunOptions(CallLimits())
+    _reject_other_versions(run, judges, failed_too=not how.retry_failed)
     names = {judge.name for judge in judges}
     with RepliesRun.JUDGEMENTS.open(root) as table:
-        if retry_failed and table.drop(lambda row: row.error is not None and row.judge in names):
+        if how.retry_failed and table.drop(lambda row: bool(row.error) and row.judge in names):
             run = RepliesRun.read(root)
         judging = _Judging(run, judges)
         make = partial(_ask_judges, load or partial(tuple, judges), _versions(judges))
-        work = judging.all_rounds(table, limits or CallLimits(), on_progress, pool, make)
+        work = judging.all_rounds(table, how, make)
         return run_interruptibly(work)
 
 
@@ -179,9 +175,7 @@ class _Judging:
     async def all_rounds(
         self,
         table: Table[Judgement],
-        limits: CallLimits,
-        on_progress: OnProgress | None,
-        pool: RayPool | None,
+        how: RunOptions,
         make: Callable[[], _Ask],
     ) -> Progress:
         """What became of all rounds; a judge's k-th criterion is asked in the k-th.
@@ -189,13 +183,14 @@ class _Judging:
         The workers of a pool, which `make` what asks, are the same for all rounds.
         """
         whole = Progress("judging", 0)
+        limits, pool = how.limits, how.pool
         async with AsyncExitStack() as opened:
             asked = chain.from_iterable(map(self._round, range(self._rounds)))
             if pool is not None and any(one.key not in table.done for one in asked):
                 self._ask = await opened.enter_async_context(pool.open(make, limits))
                 limits = pool.limits(limits)
             calls = Calls[_Asked](
-                lambda asked: asked.key, self._failed, limits, on_progress, stage=whole.stage
+                lambda asked: asked.key, self._failed, limits, how.on_progress, stage=whole.stage
             )
             for number in range(self._rounds):
                 # Anew: what is asked may depend on the verdicts of the rounds before.

@@ -15,13 +15,12 @@ from ...guard.errors import InputError
 from ...guard.files import AnyPath, atomic_writer, write_json
 from ...guard.policy import Policy
 from ..report.writing import ReportWriter
-from ..run.calls import OnProgress
+from ..run.calls import OnProgress, RunOptions
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun
 from ..suites import run_suite
 from ..suites.ookb import MEASURE
 from ..suites.ookb.instruments import Instruments
-from ..suites.parts import RunOptions
 from ..systems.served import ServedChain
 from ._attempts import HISTORY
 from ._calibrated import Calibrated

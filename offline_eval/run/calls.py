@@ -498,3 +498,23 @@ class RayPool:
 
 async def _never_called(item: Item) -> Row:
     raise AssertionError(item)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a run is made; none of it decides the rows.
+
+    Attributes:
+        limits: of calls. Of a suite that answers in batches only the timeout counts here
+            (seconds per case); how many calls are made at once is up to the model.
+        retry_failed: ask again for rows with an error.
+        pool: workers on a Ray cluster that answer or judge; None for this process.
+        on_progress: called after every stored row.
+        on_note: called with what the user should know.
+    """
+
+    limits: CallLimits = field(default_factory=lambda: CallLimits(timeout=None))
+    retry_failed: bool = False
+    pool: RayPool | None = None
+    on_progress: OnProgress | None = None
+    on_note: Callable[[str], object] | None = None

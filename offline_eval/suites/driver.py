@@ -23,7 +23,7 @@ from ...guard.files import AnyPath
 from ..report.document import Section
 from ..report.writing import ReportPaths, ReportWriter
 from ..run import Run
-from ..run.calls import Calls, Progress, each_or_error
+from ..run.calls import Calls, Progress, RunOptions, each_or_error
 from ..run.event_loop import run_interruptibly
 from ..run.manifest import Manifest
 from ..run.table import Table
@@ -33,7 +33,6 @@ from .parts import (
     MODEL_SYSTEM,
     ModelChoice,
     Overview,
-    RunOptions,
     RunResult,
     SuiteSettings,
     System,

@@ -21,7 +21,7 @@ from ..report.document import Document, Section
 from ..report.layout import Page
 from ..report.prose import Templates
 from ..run import CallLimits, RowError, Run
-from ..run.calls import OnProgress, Progress, RayPool
+from ..run.calls import OnProgress, Progress, RunOptions
 from ..run.manifest import Manifest
 from ..run.table import RowT, TableSpec
 
@@ -134,26 +134,6 @@ class ModelChoice:
     guards: tuple[str, ...] = ()
     scorer: str | None = None
     limits: CallLimits = field(default_factory=CallLimits)
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How a suite is run; none of it decides the rows.
-
-    Attributes:
-        limits: of calls. Of a suite that answers in batches only the timeout counts here
-            (seconds per case); how many calls are made at once is up to the model.
-        retry_failed: ask again for rows with an error.
-        pool: workers on a Ray cluster that answer; None for this process.
-        on_progress: called after every stored row.
-        on_note: called with what the user should know.
-    """
-
-    limits: CallLimits = field(default_factory=lambda: CallLimits(timeout=None))
-    retry_failed: bool = False
-    pool: RayPool | None = None
-    on_progress: OnProgress | None = None
-    on_note: Callable[[str], object] | None = None
 
 
 @dataclass

@@ -16,8 +16,8 @@ from ...guard.files import read_text, write_text
 from ...guard.registry import PYTHON
 from ..data.embedding import Encoder
 from ..data.questions import KnowledgeBase, QuestionRecord
-from ..run import CallLimits, RowError
-from ..run.calls import Calls, OnProgress
+from ..run import RowError
+from ..run.calls import Calls, RunOptions
 from ..run.replies import StoredPassage
 from ..run.table import TableSpec
 from ._retrievers import load_retriever
@@ -121,10 +121,7 @@ class SystemRun:
         folder: Path,
         items: Sequence[Asked],
         passages: Sequence[StoredPassage],
-        *,
-        limits: CallLimits,
-        on_progress: OnProgress | None = None,
-        retry_failed: bool = False,
+        options: RunOptions,
     ) -> Replier:
         """Find the contexts of all items, and store them and their passages.
 
@@ -134,9 +131,8 @@ class SystemRun:
             folder: of the run.
             items: asked now, or replayed.
             passages: of all knowledge bases and logged contexts.
-            limits: of the calls that retrieving makes.
-            on_progress: called after each context.
-            retry_failed: look again for contexts that could not be found.
+            options: limits of the calls that retrieving makes, whether contexts that could not
+                be found are looked for again, and progress.
 
         Returns:
             What makes the replies.
@@ -153,7 +149,7 @@ class SystemRun:
             return Retrieved(context_id=name, error=RowError.of(error))
 
         with _CONTEXTS.open(folder) as table:
-            if retry_failed:
+            if options.retry_failed:
                 table.drop(lambda found: found.error is not None)
             # Embedding a knowledge base takes its time, which is no case's own.
             for name, (retrieval, base, _) in wanted.items():
@@ -166,8 +162,8 @@ class SystemRun:
                         top_k=self._top_k,
                     )
             # A retriever that cannot be made is not the case's fault.
-            limits = replace(limits, stop_on=(InputError, MissingDependencyError))
-            calls = Calls[str](str, failed, limits, on_progress, stage="retrieving")
+            limits = replace(options.limits, stop_on=(InputError, MissingDependencyError))
+            calls = Calls[str](str, failed, limits, options.on_progress, stage="retrieving")
             calls.run_sync(wanted, retrieve, table)
         contexts = _CONTEXTS.by_key(folder)
         # What a retriever of the user's own found besides the knowledge base, each once.

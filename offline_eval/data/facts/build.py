@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from ....guard.errors import InputError
 from ....guard.files import AnyPath
 from ...run import CallLimits, Run
-from ...run.calls import Calls, OnProgress
+from ...run.calls import Calls, RunOptions
 from ...run.manifest import InputFile
 from ..questions import mean_shared_words
 from ._asking import MAX_REPAIRS, ReplyFaultError, Request, SchemaAsker, estimated_tokens
@@ -73,9 +73,7 @@ def _asked_of_model(
     run: Run,
     model: Runnable[Any, Any],
     settings: BuildSettings,
-    limits: CallLimits,
-    retry_failed: bool,
-    on_progress: OnProgress | None,
+    options: RunOptions,
     sentences: Sequence[SentenceRow],
 ) -> tuple[_Asked, list[CallRow]]:
     """Ask for the facts in sentences and a question about each, whatever the folder has not yet.
@@ -84,8 +82,8 @@ def _asked_of_model(
         Facts, questions and failures; and the calls that were made.
     """
     spent: list[CallRow] = []
-    attempts = limits.max_attempts + MAX_REPAIRS
-    limits = replace(limits, max_attempts=attempts, retry_on=(ReplyFaultError,))
+    attempts = options.limits.max_attempts + MAX_REPAIRS
+    limits = replace(options.limits, max_attempts=attempts, retry_on=(ReplyFaultError,))
 
     def ask(stage: Stage, requests: Iterable[Request]) -> dict[str, CallRow]:
         table = run[calls_of(stage)]
@@ -96,7 +94,7 @@ def _asked_of_model(
         for key, request in {request.key: request for request in requests}.items():
             if key not in known:
                 todo.append(request)
-            elif retry_failed and known[key].error is not None:
+            elif options.retry_failed and known[key].error is not None:
                 todo.append(replace(request, key=f"{key}~{rounds[key]}"))
         failed: list[Request] = []
 
@@ -109,7 +107,8 @@ def _asked_of_model(
                 raise InputError(what, where=settings.model, hint=hint)
             return request.row(error)
 
-        calls = Calls[Request](lambda request: request.key, unanswered, limits, on_progress, stage)
+        told = options.on_progress
+        calls = Calls[Request](lambda request: request.key, unanswered, limits, told, stage)
         calls.run_sync(todo, SchemaAsker(model, _SCHEMAS[stage]), table)
         spent.extend(table.rows()[len(before) :])
         return last_calls(table.rows())
@@ -172,9 +171,7 @@ def build_questions(
     *,
     model: Runnable[Any, Any] | None = None,
     settings: BuildSettings | None = None,
-    limits: CallLimits | None = None,
-    retry_failed: bool = False,
-    on_progress: OnProgress | None = None,
+    options: RunOptions | None = None,
 ) -> BuildTotals:
     """Build a knowledge base of questions from documents.
 
@@ -187,9 +184,8 @@ def build_questions(
             is passed over.
         model: chat model or runnable to ask; None for rules alone.
         settings: what is asked; its `model` must name `model`.
-        limits: how the model is asked.
-        retry_failed: ask again what failed in an earlier build.
-        on_progress: called after every finished request.
+        options: how the model is asked, whether that is asked again which failed in an earlier
+            build, and progress.
 
     Returns:
         What came of it; failures are counted, and stand in `failures.jsonl`.
@@ -212,8 +208,8 @@ def build_questions(
         if model is None:
             facts, made, failures = cloze_facts(sentences)
         else:
-            how = limits or _LIMITS, retry_failed, on_progress
-            (facts, made, failures), spent = _asked_of_model(run, model, settings, *how, sentences)
+            how = options or RunOptions(_LIMITS)
+            (facts, made, failures), spent = _asked_of_model(run, model, settings, how, sentences)
         chunks = chunks_of(documents, settings.chunk_size, settings.chunk_overlap)
         asked, cut = with_chunks([*_stated_pairs(documents), *made], sentences, chunks)
         questions, unfit = one_of_each(asked)

@@ -150,7 +150,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
     def prepare(self, work: Work[OokbSettings, Asked]) -> None:
         """Check that left-out answers are gone, and find the contexts of all cases."""
         prepared, run = self.prepared, self._run
-        folder, options = work.run.folder, work.options
+        folder = work.run.folder
         for warning in prepared.replay.warnings:
             work.note(f"left out: {warning}")
         left_out = {
@@ -161,14 +161,8 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
             for base in prepared.bases
         ]
         note_left_out_check(folder, asked)
-        self._replier = run.retrieve(
-            folder,
-            prepared.items,
-            prepared.stored[1],
-            limits=options.limits,
-            on_progress=options.on_progress,
-            retry_failed=options.retry_failed,
-        )
+        passages = prepared.stored[1]
+        self._replier = run.retrieve(folder, prepared.items, passages, work.options)
 
     async def answer(self, cases: Sequence[Asked], system: System) -> Iterable[ReplyRow]:
         """Ask the system, or take the reply of the log."""
@@ -194,13 +188,9 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
             with RepliesRun.JUDGEMENTS.open(folder) as table:
                 table.extend(prepared.replay.judgements_of(by_id))
         if self._asked:
-            failed = judge_run(
-                folder,
-                self._asked,
-                retry_failed=work.options.retry_failed,
-                limits=work.options.limits,
-                on_progress=work.options.on_progress,
-            ).failed
+            # Judges are asked here, also where replies come from Ray.
+            options = replace(work.options, pool=None)
+            failed = judge_run(folder, self._asked, options).failed
             if failed:
                 work.note(WORDS.text("verdicts_failed", failed, str(folder)))
 

@@ -31,13 +31,13 @@ from ...report.prose import Templates
 from ...report.tables import Table
 from ...report.text import percent
 from ...report.writing import ReportWriter
-from ...run.calls import OnProgress, Progress
+from ...run.calls import OnProgress, Progress, RunOptions
 from ...run.grouping import error_types
 from ...run.measured_run import MeasuredRun
 from ...run.questions import CaseKind, MeasuredRow
 from ...systems.served import ServedChain
 from ..driver import run_suite
-from ..parts import RunOptions, require_not_tuned_on
+from ..parts import require_not_tuned_on
 from ._measure import MeasureSuite
 from ._settings import MeasureSettings
 from .instruments import Instruments, ServedInstruments, document_chain

@@ -17,6 +17,7 @@ from knowgate.offline_eval.judging.judges import DetectorJudge
 from knowgate.offline_eval.judging.llm_judge import Criterion, LLMJudge
 from knowgate.offline_eval.judging.run import judge_run, plan_judging
 from knowgate.offline_eval.run import CallLimits, RepliesRun
+from knowgate.offline_eval.run.calls import RunOptions
 from knowgate.offline_eval.run.replies import Judgement
 from tests.offline_eval.judging.runs import (
     REFUSAL,
@@ -161,7 +162,7 @@ def test_failures_are_asked_again_on_demand_and_nothing_else_is(tmp_path: Path) 
     )
     broken = FunctionJudge("broken", "tone", lambda _: 1 / 0)  # type: ignore[arg-type,return-value]
     judges: list[Judge] = [LLMJudge(down.model, name="m"), DetectorJudge(), broken]
-    judge_run(run, judges, limits=CallLimits(max_attempts=1))
+    judge_run(run, judges, RunOptions(CallLimits(max_attempts=1)))
     others = {name for name, row in verdicts(run).items() if row.judge == "broken"}
     failed = {name for name, row in verdicts(run).items() if row.error is not None} - others
     assert failed == {f"s/wrong/{name}/llm:m" for name in ("abstention", "factuality", "failure")}
@@ -173,7 +174,7 @@ def test_failures_are_asked_again_on_demand_and_nothing_else_is(tmp_path: Path) 
         for again in (False, True)
     ]
     assert planned[1] - planned[0] == 3
-    totals = judge_run(run, [judge], retry_failed=True)
+    totals = judge_run(run, [judge], RunOptions(retry_failed=True))
 
     assert (totals.stored, totals.failed, len(up.asked)) == (3, 0, 3)
     assert verdicts(run)["s/wrong/failure/llm:m"].outcome == "contradiction"
@@ -191,7 +192,7 @@ def test_a_judge_that_hangs_is_a_row(tmp_path: Path) -> None:
 
     judge = LLMJudge(RunnableLambda(hang), name="slow", criteria=Criterion.bundled()[:1])
     folder = replies_run(tmp_path / "run", {"q": "3 mm."})
-    totals = judge_run(folder, [judge], limits=CallLimits(timeout=0.05, max_attempts=1))
+    totals = judge_run(folder, [judge], RunOptions(CallLimits(timeout=0.05, max_attempts=1)))
     released.set()
     row = verdicts(folder)["s/q/abstention/llm:slow"]
     assert totals.failed == 1

@@ -17,7 +17,7 @@ from knowgate.offline_eval.judging.contract import Verdict
 from knowgate.offline_eval.judging.judges import DetectorJudge
 from knowgate.offline_eval.judging.run import judge_run
 from knowgate.offline_eval.run import CallLimits, RepliesRun
-from knowgate.offline_eval.run.calls import RayPool
+from knowgate.offline_eval.run.calls import RayPool, RunOptions
 from tests.offline_eval.judging.runs import replies_run
 
 REPLIES = {
@@ -88,8 +88,8 @@ def test_workers_give_the_same_verdicts_and_a_finished_round_asks_none(
     pool = PickledPool()
 
     judge_run(here, [Twice()])
-    judge_run(there, [Twice()], pool=pool, load=load)
-    again = judge_run(there, [Twice()], pool=pool, load=load)
+    judge_run(there, [Twice()], RunOptions(pool=pool), load=load)
+    again = judge_run(there, [Twice()], RunOptions(pool=pool), load=load)
 
     assert verdicts(there) == verdicts(here)
     assert pool.asked == 9 * ["abstention"] + 6 * ["again"]
@@ -100,5 +100,5 @@ def test_a_worker_with_another_version_of_the_judge_is_refused(tmp_path: Path) -
     run = replies_run(tmp_path / "run", REPLIES)
 
     with pytest.raises(InputError, match="is another version"):
-        judge_run(run, [Twice()], pool=PickledPool(), load=newer)
+        judge_run(run, [Twice()], RunOptions(pool=PickledPool()), load=newer)
     assert verdicts(run) == {}

@@ -20,10 +20,10 @@ from knowgate.guard.contracts import Generation
 from knowgate.guard.errors import LanguageModelError
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.run import CallLimits
-from knowgate.offline_eval.run.calls import Progress
+from knowgate.offline_eval.run.calls import Progress, RunOptions
 from knowgate.offline_eval.suites import read_suite_run, run_suite
 from knowgate.offline_eval.suites.driver import plan_suite
-from knowgate.offline_eval.suites.parts import RunOptions, SuiteSettings, System
+from knowgate.offline_eval.suites.parts import SuiteSettings, System
 from tests.offline_eval.suites import arithmetic
 from tests.offline_eval.suites.arithmetic import SUMS, Row, Settings, Sum, Sums
 from tests.support.commands import command

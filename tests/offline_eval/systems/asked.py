@@ -17,9 +17,9 @@ from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.data.embedding import Encoder
 from knowgate.offline_eval.judging.contract import Judge
 from knowgate.offline_eval.policies import calibrate_run
+from knowgate.offline_eval.run.calls import RunOptions
 from knowgate.offline_eval.suites import SuiteSettings, run_suite
 from knowgate.offline_eval.suites.ookb import OokbSuite
-from knowgate.offline_eval.suites.parts import RunOptions
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 from tests.support.scripted_chat import ScriptedTextChat
 

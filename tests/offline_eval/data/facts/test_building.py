@@ -15,6 +15,7 @@ from knowgate.offline_eval.data.facts import BuildSettings, build_questions
 from knowgate.offline_eval.data.facts.build import BuildTotals
 from knowgate.offline_eval.data.questions import QuestionRecord
 from knowgate.offline_eval.run import CallLimits
+from knowgate.offline_eval.run.calls import RunOptions
 from tests.offline_eval.cli.commands import read_lines
 from tests.support.scripted_chat import Script, ScriptedChat, ScriptedTextChat
 from tests.support.scripted_facts import scripted_facts
@@ -37,7 +38,8 @@ def documents(tmp_path: Path) -> Path:
 
 def build(documents: Path, out: Path, chat: ScriptedTextChat, **changes: Any) -> BuildTotals:
     settings = BuildSettings(model=changes.pop("name", "scripted"), **changes.pop("settings", {}))
-    return build_questions([documents], out, model=chat, settings=settings, limits=FAST, **changes)
+    options = RunOptions(FAST, **changes)
+    return build_questions([documents], out, model=chat, settings=settings, options=options)
 
 
 def test_every_fact_has_its_sentences_and_its_question(documents: Path, tmp_path: Path) -> None:

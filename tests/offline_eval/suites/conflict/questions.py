@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.run.calls import RunOptions
 from knowgate.offline_eval.suites import read_suite_run, run_suite
 from knowgate.offline_eval.suites.conflict._scoring import ConflictRun, conflict_run
 from knowgate.offline_eval.suites.conflict._suite import (
@@ -18,7 +19,7 @@ from knowgate.offline_eval.suites.conflict._suite import (
 )
 from knowgate.offline_eval.suites.conflict.evidence import PassageJudge
 from knowgate.offline_eval.suites.conflict.items import Candidate, ConflictItem, ConflictSet
-from knowgate.offline_eval.suites.parts import RunOptions, System
+from knowgate.offline_eval.suites.parts import System
 
 TOWNS = ("Rill", "Bovar", "Cindel", "Dorn", "Esk", "Fallow", "Gant", "Hythe")
 

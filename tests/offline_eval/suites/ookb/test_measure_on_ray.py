@@ -12,12 +12,11 @@ import pytest
 from knowgate.adapters.ray.pool import PoolSize
 from knowgate.guard import Fingerprint, InputError
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.run.calls import RayPool
+from knowgate.offline_eval.run.calls import RayPool, RunOptions
 from knowgate.offline_eval.suites import ModelChoice, run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE, _measure
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
-from knowgate.offline_eval.suites.parts import RunOptions
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
 
 

@@ -14,6 +14,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.offline_eval.policies.records import CalibrationSet
+from knowgate.offline_eval.run.calls import RunOptions
 from knowgate.offline_eval.run.measured_run import MeasuredRun
 from knowgate.offline_eval.run.questions import CaseKind, FoundBy
 from knowgate.offline_eval.suites import run_suite
@@ -21,7 +22,6 @@ from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
 from knowgate.offline_eval.suites.ookb.signals import SignalsSummary
-from knowgate.offline_eval.suites.parts import RunOptions
 from knowgate.offline_eval.systems.leaving_out import find_source, overlap, same_source
 from knowgate.offline_eval.systems.served import ServedChain
 from tests.support.tables import table

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from knowgate.guard import Fingerprint, RelevanceScorer
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.data.embedding import Encoder
-from knowgate.offline_eval.run.calls import Progress
+from knowgate.offline_eval.run.calls import Progress, RunOptions
 from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
-from knowgate.offline_eval.suites.parts import RunOptions
 
 _THINGS = ["library", "harbour", "museum", "market", "ferry", "bakery", "garden", "theatre"]
 

@@ -9,8 +9,9 @@ from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
 from knowgate.guard.contracts import RelevanceScorer
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.run import Run
+from knowgate.offline_eval.run.calls import RunOptions
 from knowgate.offline_eval.suites import run_suite
-from knowgate.offline_eval.suites.parts import RunOptions, System
+from knowgate.offline_eval.suites.parts import System
 from knowgate.offline_eval.suites.uniknow._metrics import UniKnowRun
 from knowgate.offline_eval.suites.uniknow._suite import UniKnowSuite
 from knowgate.offline_eval.suites.uniknow.methods import UniKnowSettings

@@ -14,7 +14,7 @@ import pytest
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.guard import Policy
 from knowgate.offline_eval.report.what_if import WhatIf, share
-from knowgate.offline_eval.suites.parts import RunOptions
+from knowgate.offline_eval.run.calls import RunOptions
 from knowgate.offline_eval.suites.uniknow import _suite
 from knowgate.offline_eval.suites.uniknow._cases import Reply
 from knowgate.offline_eval.suites.uniknow._report import uniknow_what_if
