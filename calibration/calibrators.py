@@ -374,8 +374,8 @@ def _cross(first: Point, second: Point, third: Point) -> int:
     return (c - a) * (y - b) - (d - b) * (x - a)
 
 
+# Below so many independent units, differences between kinds are chance: none is measured.
 FEWEST_UNITS = 20
-"""Below so many independent units, differences between kinds are chance: none is measured."""
 _CLIP = 1e-6
 
 

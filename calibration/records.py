@@ -16,8 +16,8 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from ..guard.errors import first_fault
 
+# Cases that must not pass: the source was left out, or a user's question has no answer.
 MISSING_CASES = ("left_out", "unanswerable")
-"""Cases that must not pass: the source was left out, or a user's question has no answer."""
 
 
 def _plain(value: Any) -> Any:

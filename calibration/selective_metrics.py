@@ -20,8 +20,8 @@ from .statistics import Floats, Interval, Numbers, numbered, require_draws, resa
 ROUNDING = 1e-9
 
 
+# One loss per case, at least 0: whether it was wrong, or its cost.
 Losses = Sequence[float] | Sequence[bool] | Floats
-"""One loss per case, at least 0: whether it was wrong, or its cost."""
 
 
 @dataclass(frozen=True, slots=True)

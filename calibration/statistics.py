@@ -20,10 +20,10 @@ from ..guard.errors import optional_import
 SMALLEST_PROBABILITY = 1e-9
 
 Floats = NDArray[np.float64]
+# One number per case.
 Numbers = Sequence[float] | Floats
-"""One number per case."""
+# Per case whether it came true; arrays hold 0.0 and 1.0.
 Outcomes = Sequence[bool] | Floats
-"""Per case whether it came true; arrays hold 0.0 and 1.0."""
 
 
 def binomial_p_value(errors: int, n: int, risk: float) -> float:
@@ -348,8 +348,8 @@ class Interval:
         )
 
 
+# A number of probabilities and outcomes, or of confidences and losses; None = undefined.
 Statistic = Callable[[Floats, Floats], float | None]
-"""A number of probabilities and outcomes, or of confidences and losses; None = undefined."""
 
 
 def numbered(keys: Iterable[Hashable]) -> NDArray[np.intp]:

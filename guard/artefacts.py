@@ -267,16 +267,15 @@ def _possible(groups: Groups) -> Groups:
     return groups
 
 
+# Of one bound at one point, how the questions that count went by group: `(questions that count, of
+# those that went wrong, how many such groups)`; of a cost `(20, twentieths of the mean cost, …)`.
+#
+# A group of which no question counts says nothing. Each other one counts once, by its share of
+# questions that went wrong, whatever its size: shares of different groups are independent, those of
+# its questions need not be. The chance of so small shares is that of `LeakTest`.
 Groups = Annotated[
     tuple[tuple[Count, Count, Count], ...], Field(max_length=10_000), AfterValidator(_possible)
 ]
-"""Of one bound at one point, how the questions that count went by group: `(questions that count, of
-those that went wrong, how many such groups)`; of a cost `(20, twentieths of the mean cost, …)`.
-
-A group of which no question counts says nothing. Each other one counts once, by its share of
-questions that went wrong, whatever its size: shares of different groups are independent, those
-of its questions need not be. The chance of so small shares is that of `LeakTest`.
-"""
 
 # The share of δ that a first attempt is tested at; the rest is divided among all later ones.
 _FIRST_SHARE = 0.75
@@ -480,8 +479,8 @@ class GuaranteedRisk(Artefact):
         return fields if self.groups else {k: v for k, v in fields.items() if "group" not in k}
 
 
+# Which questions must not pass.
 Missing = Literal["left_out", "unanswerable", "both"]
-"""Which questions must not pass."""
 
 
 class Guarantee(Artefact):

@@ -33,10 +33,10 @@ _NEARLY_ALL = 0.99
 _MOST_CALIBRATED = 100_000_000
 
 
+# What a comparison of one signal comes to.
 DriftVerdict = Literal[
     "no drift seen", "slight drift", "drifted", "not judged yet", "too few", "not comparable"
 ]
-"""What a comparison of one signal comes to."""
 
 
 @dataclass(frozen=True, slots=True)

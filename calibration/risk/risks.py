@@ -214,10 +214,10 @@ class MaxAbstention(CheckedSettings):
         return f"to abstain from at most {100 * self.share:.3g}% of answerable questions"
 
 
+# How a threshold is chosen that nothing is guaranteed about.
 Uncertified = Costs | MaxAbstention
-"""How a threshold is chosen that nothing is guaranteed about."""
+# What a policy is fitted to; a number bounds the share of wrong answers let through.
 Risk = float | RiskTarget | Sequence[RiskTarget] | Leak | Coverage | Uncertified
-"""What a policy is fitted to; a number bounds the share of wrong answers let through."""
 
 
 def as_targets(risk: float | RiskTarget | Sequence[RiskTarget]) -> tuple[RiskTarget, ...]:
@@ -239,10 +239,10 @@ def as_targets(risk: float | RiskTarget | Sequence[RiskTarget]) -> tuple[RiskTar
 # Of how many questions something is learned, and the rest is worth more in the test: the share of
 # many questions; the fewest, where that is no more than the last; the largest share of few.
 LearningRule = tuple[float, int, float]
+# To order operating points; the signals are calibrated already.
 LEARN_PATH: LearningRule = (0.15, 25, 0.25)
-"""To order operating points; the signals are calibrated already."""
+# To choose calibrators and to order operating points.
 LEARN_CALIBRATORS: LearningRule = (0.25, 60, 0.4)
-"""To choose calibrators and to order operating points."""
 
 
 def learning_share(rule: LearningRule, questions: int) -> float:

@@ -85,6 +85,7 @@ class AbstentionRule(ABC):
         return [self.detect(response, citation=field) for response, field in pairs]
 
 
+# What `features` measures, in the order of the weights.
 FEATURE_NAMES = (
     "whole_reply_is_no_answer",
     "explicit_first",
@@ -99,7 +100,6 @@ FEATURE_NAMES = (
     "no_citation_and_refusal",
     "citation_and_refusal",
 )
-"""What `features` measures, in the order of the weights."""
 
 # "Contact the registry" answers where nothing was refused yet.
 _ANSWERING = (Role.SUBSTANCE, Role.REDIRECT)

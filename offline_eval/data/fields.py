@@ -23,11 +23,11 @@ _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
 _QUOTED = re.compile(r'"[^"]*"')
 
 
+# Names that the id of a question may have.
 ID_FIELDS = ("id", "question_id", "identifier")
-"""Names that the id of a question may have."""
 
+# Where the fields of one question, or of one row, stand; and these.
 Placed = tuple[str, Mapping[str, Any]]
-"""Where the fields of one question, or of one row, stand; and these."""
 
 
 def read_csv(

@@ -177,8 +177,8 @@ class QuestionRecord:
         return found
 
 
+# A question as it stands in a file.
 _Line = RootModel[QuestionRecord]
-"""A question as it stands in a file."""
 
 
 def _records(

@@ -23,8 +23,8 @@ from ...calibration.statistics import Floats, numbered
 # Draws for an interval.
 _RESAMPLES = 1000
 
+# Per item the labels that it got; None stands for one that is missing.
 Ratings = Sequence[Sequence[str | None]]
-"""Per item the labels that it got; None stands for one that is missing."""
 
 _Disagreement = Callable[[Floats], tuple[Floats, Floats, Floats]]
 # Sums of features, one row per draw → observed and expected disagreement and the largest

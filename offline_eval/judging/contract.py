@@ -131,8 +131,8 @@ class Verdict:
     calls: int = 0
 
 
+# Criterion → outcome that the same judge gave to the same reply before.
 Known = Mapping[str, str]
-"""Criterion → outcome that the same judge gave to the same reply before."""
 
 
 @runtime_checkable

@@ -30,8 +30,8 @@ _HEAD, _TAIL = 6_000, 6_000
 _NEGATION_REACH = 80
 
 
+# Letters of options, in order.
 LETTERS = "ABCDEFGH"
-"""Letters of options, in order."""
 
 
 def parse_choices(reply: str, options: Sequence[str]) -> tuple[str, ...] | None:

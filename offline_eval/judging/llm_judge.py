@@ -252,9 +252,9 @@ def read_table(path: AnyPath) -> Any:
     return read_toml(path)
 
 
-# About 6,000 tokens, so that small models can judge too.
+# Shown of a context; of a longer one what shares most words with reply and expected answer. About
+# 6,000 tokens, so that small models can judge too.
 MOST_CONTEXT_CHARACTERS = 24_000
-"""Shown of a context; of a longer one what shares most words with reply and expected answer."""
 _REMINDERS = 2
 
 

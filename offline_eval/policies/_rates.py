@@ -272,13 +272,13 @@ def _leak_rates(judged: Sequence[tuple[CalibrationRecord, bool]]) -> LeakRates:
 _RESAMPLES = 200
 
 
+# Per signal the outcome that it predicts; both are attributes of a record.
 SIGNALS = {"relevance": "context_right", "confidence": "closed_book_right"}
-"""Per signal the outcome that it predicts; both are attributes of a record."""
 
 
+# Of each case that a signal was measured on: its raw value, whether that came true (not known
+# counts as not), and its unit, the group or the question on its own.
 SignalValues = tuple[list[float], list[bool], list[str]]
-"""Of each case that a signal was measured on: its raw value, whether that came true (not known
-counts as not), and its unit, the group or the question on its own."""
 
 
 def signal_values(name: str, cases: Records) -> tuple[SignalValues, int]:

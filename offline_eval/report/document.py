@@ -80,8 +80,8 @@ class Section:
         return cls("What to do next", (Prose(tuple(steps), "item"),))
 
 
+# What a section holds.
 Block = str | Prose | Table | Plot | WhatIf | Section
-"""What a section holds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,8 +95,8 @@ def _for_page(name: str, svg: str) -> str:
     return svg
 
 
+# Words of the legend (empty for none), marker and colour; and an estimate per line.
 Series = tuple[str, str, Colour, Sequence["Interval | None"]]
-"""Words of the legend (empty for none), marker and colour; and an estimate per line."""
 
 
 def dots(

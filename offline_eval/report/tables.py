@@ -13,9 +13,10 @@ from .text import UNKNOWN, decimal, percent, range_text, short_range, signed_poi
 if TYPE_CHECKING:
     from ...calibration import Interval
 
+# A line of prose, or a term and what it means.
 Text = str | tuple[str, str]
-"""A line of prose, or a term and what it means."""
 
+# How numbers of a column are written; `points`, `signed` and `+.3f` are of differences.
 FORMS: Mapping[str, Callable[[float], str]] = {
     "": percent,
     "percent": percent,
@@ -24,11 +25,10 @@ FORMS: Mapping[str, Callable[[float], str]] = {
     "points": signed_points,
     "signed": partial(decimal, digits=3, signed=True),
 }
-"""How numbers of a column are written; `points`, `signed` and `+.3f` are of differences."""
 _DIFFERENCES = ("points", "signed", "+.3f")
 
+# A headline number; see `Table.of_figures`.
 Figure = tuple[str, "Interval", str] | tuple[str, "Interval", str, Callable[[float], str]]
-"""A headline number; see `Table.of_figures`."""
 
 
 @dataclass(frozen=True, slots=True)

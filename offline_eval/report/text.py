@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ...calibration import Interval
 
+# Stands for a number that is undefined.
 UNKNOWN = "–"
-"""Stands for a number that is undefined."""
 
 # No line break between a number and its unit.
 _SPACE = "\u00a0"

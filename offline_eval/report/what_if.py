@@ -86,14 +86,13 @@ class WhatIfCase:
         return "right" if (self.context_right if follows else self.memory_right) else "wrong"
 
 
+# What a pair of thresholds does with the cases, each as a part and its whole.
+#
+# leak: of the cases without a right reply, those let through; false_abstention: of the cases with a
+# right reply, those abstained from; coverage: of all cases, those let through; wrong: of those let
+# through, the ones with a wrong reply; wrong_missing and wrong_there: of the cases without and with
+# a right reply, those with a wrong one.
 Outcomes = dict[str, tuple[float, float]]
-"""What a pair of thresholds does with the cases, each as a part and its whole.
-
-leak: of the cases without a right reply, those let through; false_abstention: of the cases with a
-right reply, those abstained from; coverage: of all cases, those let through; wrong: of those let
-through, the ones with a wrong reply; wrong_missing and wrong_there: of the cases without and with a
-right reply, those with a wrong one.
-"""
 
 
 def share(of: tuple[float, float]) -> float | None:

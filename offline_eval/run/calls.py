@@ -102,11 +102,11 @@ class Progress:
                 setattr(self, name, (getattr(self, name) or 0) + number)
 
 
+# Called with the number of items done, and of all items.
 OnStep = Callable[[int, int], None]
-"""Called with the number of items done, and of all items."""
 
+# Called after every stored row; what it raises ends the run.
 OnProgress = Callable[[Progress], object]
-"""Called after every stored row; what it raises ends the run."""
 
 
 _Result = TypeVar("_Result")

@@ -22,8 +22,8 @@ _OTHER_ROW = (
 _RESTORE = "restore the file; or remove this row and all after it, and start what wrote them again"
 _FIX_ROW = "fix or remove that row, the others stay as they are"
 
+# `file:line`, and the JSON object of that line.
 RawRow = tuple[str, dict[str, Any]]
-"""`file:line`, and the JSON object of that line."""
 
 
 class UnstorableRowError(InputError):
@@ -104,8 +104,8 @@ def stored_rows(path: Path) -> list[RawRow]:
     return list(whole_lines(stored_bytes(path), path))
 
 
+# Field of a stored row: a digest of the row and, by their digests, of all before it.
 DIGEST = "chain_digest"
-"""Field of a stored row: a digest of the row and, by their digests, of all before it."""
 
 
 def bound_lines(lines: Iterable[bytes], last: str | None) -> tuple[bytes, str | None]:

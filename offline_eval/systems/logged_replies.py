@@ -11,10 +11,10 @@ from ...guard.errors import InputError, KnowgateError, LanguageModelError
 from ...guard.files import read_jsonl
 from ...guard.text import clean_text
 
+# What one line of a log answers: key of the question; reply, where anything but text is an error;
+# and what else the question must have, where several share the key. Where none can, two lines that
+# answer it in different words are an error.
 Entry = tuple[Hashable, Any, Mapping[str, Any]]
-"""What one line of a log answers: key of the question; reply, where anything but text is an error;
-and what else the question must have, where several share the key. Where none can, two lines that
-answer it in different words are an error."""
 
 
 class LoggedReplies:

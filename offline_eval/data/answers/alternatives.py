@@ -76,8 +76,8 @@ class StatedAnswer:
 
 
 ByKind = Mapping[AnswerKind, Sequence[StatedAnswer]]
+# The cosines of a short text with others.
 Likeness = Callable[[str, Sequence[str]], NDArray[np.float32]]
-"""The cosines of a short text with others."""
 
 
 def _without_stop(text: str) -> str:

@@ -28,15 +28,15 @@ PROMPTS = {
     name: Prompt.load(Path(__file__).with_name("prompts") / f"{name}.txt")
     for name in ("facts", "question", "as_json", "repair")
 }
+# How often a faulty reply is sent back.
 MAX_REPAIRS = 2
-"""How often a faulty reply is sent back."""
 _DECODER = json.JSONDecoder()
 _MAX_FAULTS = 20
 # A talkative reply may have braces before its object, but not many.
 _MAX_BRACES = 8
 _WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
+# What of a reply is good, ready for JSON, and the faults of the rest in words for the model.
 Checked = tuple[dict[str, Any] | None, tuple[Fault, ...]]
-"""What of a reply is good, ready for JSON, and the faults of the rest in words for the model."""
 
 
 class ReplyFaultError(KnowgateError):

@@ -41,9 +41,9 @@ MAX_BYTES = 64 * 1024 * 1024
 _HTML = (".html", ".htm", ".xhtml")
 
 
+# What the build calls a document, and where it lies, without links; None where a link in the folder
+# that was named leads out of that folder.
 FoundFile = tuple[str, Path | None]
-"""What the build calls a document, and where it lies, without links; None where a link in the
-folder that was named leads out of that folder."""
 
 
 def find_documents(places: Sequence[AnyPath], *, without: AnyPath | None = None) -> list[FoundFile]:
@@ -231,6 +231,7 @@ def _loaded(text: str) -> Any:
         return _BROKEN
 
 
+# By the ending of a name; anything else is plain text.
 _READERS: dict[str, Callable[[str], ReadDocument]] = {
     **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd"), read_markdown),
     ".csv": partial(read_table, tabs=False),
@@ -238,7 +239,6 @@ _READERS: dict[str, Callable[[str], ReadDocument]] = {
     ".json": read_json_records,
     **dict.fromkeys((".jsonl", ".ndjson"), read_jsonl_records),
 }
-"""By the ending of a name; anything else is plain text."""
 
 
 def _content(records: Iterable[tuple[str, Any]], kind: str) -> ReadDocument:

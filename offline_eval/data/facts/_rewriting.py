@@ -69,8 +69,8 @@ def _answers(answer: str) -> bool:
     return fits and not _RULE["tells_nothing"].search(answer)
 
 
+# A pattern; its group that is asked by, its fewest words, what it must not have; and how.
 _Deed = tuple[re.Pattern[str], str, int, tuple[str, ...], str]
-"""A pattern; its group that is asked by, its fewest words, what it must not have; and how."""
 _WAYS: list[_Deed] = [
     (pattern, "deed", 2, ("leans", "broken"), "How do I {}?") for pattern in _RULES.ways
 ]

@@ -15,12 +15,12 @@ from ._blocks import TextKind
 
 Name = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0)]
+# Of what kind something is wrong, in one word, and a clause on it.
 Fault = tuple[str, str]
-"""Of what kind something is wrong, in one word, and a clause on it."""
 
 
+# Where in the build something failed.
 Stage = Literal["documents", "facts", "questions"]
-"""Where in the build something failed."""
 
 
 class DocumentRow(Stored):

@@ -127,8 +127,8 @@ def fact_row(
 # --- facts -------------------------------------------------------------------------------------
 
 
+# Sentences that one request asks about, numbered from 1 in the prompt.
 Stretch = Sequence[SentenceRow]
-"""Sentences that one request asks about, numbered from 1 in the prompt."""
 
 
 def stretches(sentences: Iterable[SentenceRow]) -> list[Stretch]:

@@ -47,8 +47,8 @@ def _content(value: Any) -> Any:
     return value.get("content", "") if isinstance(value, dict) else value
 
 
+# The text of a prompt, alone or with its name.
 _PromptText = Annotated[Text, BeforeValidator(_content)]
-"""The text of a prompt, alone or with its name."""
 
 
 class _Entry(BaseModel):

@@ -41,8 +41,8 @@ _LONGEST_NAME = 200
 
 Sets = defaultdict[str, set[str]]
 Rank = tuple[int, int, str]
+# What the triples of a predicate say, and of what.
 Role = tuple[str, str]
-"""What the triples of a predicate say, and of what."""
 _NAME, _FACT, _HEAD, _START, _END = "name", "fact", "head", ("start", ""), ("end", "")
 # Each triple of these adds a node to those that stand by another.
 _TABLES: dict[str, Role] = {

@@ -53,9 +53,9 @@ class Draft(NamedTuple):
     step: str = ""
 
 
+# An answerable question; an unanswerable one, as alike as can be; and the facts behind that one, as
+# four-option questions.
 Twins = tuple[Draft, Draft, tuple[Draft, ...]]
-"""An answerable question; an unanswerable one, as alike as can be; and the facts behind that one,
-as four-option questions."""
 
 
 class Material:

@@ -31,8 +31,8 @@ class UnfitTextError(Exception):
     """A text came out wrong; the question is left out. Never leaves the package."""
 
 
+# Twins in one language: the answerable question and the other one; those on the facts.
 Written = tuple[tuple[UaqItem, UaqItem], tuple[ChoiceItem, ...]]
-"""Twins in one language: the answerable question and the other one; those on the facts."""
 
 
 class Writer:

@@ -139,8 +139,8 @@ def generate_questions(
     return GeneratedSet(_data(settings, found, examples), tuple(shortfalls), left_out, material)
 
 
+# By type, twins in all languages.
 _Found = dict[QuestionType, list[list[Written]]]
-"""By type, twins in all languages."""
 
 
 class _Drawing:

@@ -29,8 +29,8 @@ from .items import (
     dilemma_options,
 )
 
+# All tasks, by number.
 TASKS = (1, 2, 3)
-"""All tasks, by number."""
 _HINT = "fetch the data set whole, or name fewer --tasks or --lang"
 _HINT_READING = "fetch the file again, or compare it with the published one"
 _FILES = table_beside(__file__, "layout.toml")

@@ -38,8 +38,8 @@ _OF_PROPERTY = tuple(_RULES.table["words"]["of_property"].split())
 _ALWAYS = frozenset({"property", "asks"})
 _SPECIAL = ("question_year", "question_number")
 SLOT, _BRACE = re.compile(r"\{\w+\}"), re.compile(r"[{}]")
+# Stands for all properties.
 _ANY, _BY_CLASS = "", "asks_by_class"
-"""Stands for all properties."""
 
 
 def _listed(value: Any) -> Any:
@@ -63,8 +63,8 @@ def _check_slots(words: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]
     return words
 
 
+# Wordings in one language, of one property or of all, by template.
 _Words = RootModel[Annotated[dict[str, Texts], AfterValidator(_check_slots)]]
-"""Wordings in one language, of one property or of all, by template."""
 
 
 def _read_words(table: Any, known: Collection[str], where: str) -> Mapping[str, tuple[str, ...]]:

@@ -136,11 +136,10 @@ class LabelSample(Stored):
     replies: tuple[SampledReply, ...] = ()
 
 
+# Ids of all replies with a text that were made alike, in the order in which they are drawn.
+#
+# Alike are replies of one system, to one kind of case, on one knowledge base.
 Stratum = tuple[str, ...]
-"""Ids of all replies with a text that were made alike, in the order in which they are drawn.
-
-Alike are replies of one system, to one kind of case, on one knowledge base.
-"""
 
 
 def strata_of(run: RepliesRun, seed: int) -> list[Stratum]:

@@ -84,8 +84,8 @@ def _cell(value: Any) -> Any:
     return as_cell(value.replace("\x00", "\ufffd")) if isinstance(value, str) else value
 
 
+# Name of the file of settled disagreements, beside the annotators' files.
 CONSENSUS = "_consensus"
-"""Name of the file of settled disagreements, beside the annotators' files."""
 
 _NAME = re.compile(r"[^\W_][\w.-]{0,63}")
 

@@ -21,12 +21,12 @@ from ...run.questions import MeasuredRow, Question
 from ._labels import is_csv, write_export
 from .session import LoggedSession, NotAskedError, plain
 
+# Score from which on a passage is said to answer probably.
 PROBABLE = 0.6
-"""Score from which on a passage is said to answer probably."""
 
 
+# A question; the answer that is looked for, found nowhere if it is empty; and ids of passages.
 Sought = tuple[str, str, tuple[str, ...]]
-"""A question; the answer that is looked for, found nowhere if it is empty; and ids of passages."""
 
 
 def answer_scores(

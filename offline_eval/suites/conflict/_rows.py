@@ -96,10 +96,10 @@ CLOSED_BOOK = "closed_book"
 # The systems of every run; guards come after them.
 SYSTEMS = (MODEL_SYSTEM, CLOSED_BOOK, REMOVES)
 
+# How beliefs were found: with the data; by yes or no for each answer; by the model's own.
 BeliefSource = Literal["given", "asked", "closed_book"]
-"""How beliefs were found: with the data; by yes or no for each answer; by the model's own."""
+# How answers are taken: letters after an explanation; the options' likelihoods; free text.
 AnswerForm = Literal["letters", "likelihood", "free"]
-"""How answers are taken: letters after an explanation; the options' likelihoods; free text."""
 Role = Literal["belief", "plausible", "implausible", "distractor"]
 
 

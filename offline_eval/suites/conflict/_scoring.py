@@ -40,8 +40,8 @@ from .items import CHOICE_TASKS, CONFLICTS, EvidenceKind, Task
 _Place = tuple[str, Task, EvidenceKind | None]
 
 
+# A line of the report: intervals and counts by name.
 Found = dict[str, Any]
-"""A line of the report: intervals and counts by name."""
 _BANDS = 4
 
 

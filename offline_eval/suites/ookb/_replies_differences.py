@@ -92,8 +92,8 @@ _MATCHED_BY = (
     ("model", "prompt", "retrieval"),
 )
 Pair = tuple[RatedReply, RatedReply]
+# Two systems compared; see `_compared`.
 Difference = dict[str, Any]
-"""Two systems compared; see `_compared`."""
 
 # Rates that two systems are compared by: what is compared of a reply, whether it is about questions
 # that the knowledge base does not answer, and the fewest pairs that make it worth a test.

@@ -30,8 +30,8 @@ from ..judge_bias.artefact import JudgeBias
 from ..parts import run_values
 from ._replies_differences import adjust_p_values, compare_runs, compare_systems, distinct, labels
 
+# Outcomes of replies as `report.json` has them; see `count_replies`.
 Counts = dict[str, Any]
-"""Outcomes of replies as `report.json` has them; see `count_replies`."""
 
 
 def count_replies(given: Iterable[RatedReply]) -> Counts:

@@ -72,9 +72,9 @@ class MeasuredCase(Case):
         return model(**named, **{"retrieval_miss": False, "error": None, **known, **measured})
 
 
+# What a retriever found for a case: the ids of the passages, best first; the passages (texts or
+# documents) as the guard sees them; and whether an in-KB case lacks its own among them.
 Found = tuple[tuple[str, ...], tuple[object, ...], bool]
-"""What a retriever found for a case: the ids of the passages, best first; the passages (texts or
-documents) as the guard sees them; and whether an in-KB case lacks its own among them."""
 
 
 class Instruments(System):

@@ -151,13 +151,13 @@ def _staged(told: OnProgress, stage: str, progress: Progress) -> None:
 
 # -- Numbers -----------------------------------------------------------------------------
 
+# A scorer as it was named, its cases, and what each of them cost.
 MeasuredScorer = tuple[str, MeasuredRun, Sequence[TimedRow]]
-"""A scorer as it was named, its cases, and what each of them cost."""
 
+# What a comparison ends with: one is better than all others; one is the cheapest and no other is
+# better by more than the margin; that cannot be told from so few questions; only one can be taken;
+# or none.
 Outcome = Literal["better", "as_good", "cannot_be_told", "only_one", "none"]
-"""What a comparison ends with: one is better than all others; one is the cheapest and no other is
-better by more than the margin; that cannot be told from so few questions; only one can be taken;
-or none."""
 
 
 class ScorerChoice(NamedTuple):
@@ -213,9 +213,9 @@ class ScorerNumbers:
         return ""
 
 
+# Two scorers, and the first minus the second, paired: in AUROC, and in false abstention. The
+# intervals of AUROC hold for all pairs together with 95 %, those of false abstention likewise.
 ScorerDifference = tuple[str, str, Interval, Interval]
-"""Two scorers, and the first minus the second, paired: in AUROC, and in false abstention. The
-intervals of AUROC hold for all pairs together with 95 %, those of false abstention likewise."""
 
 
 class ScorerComparison:

@@ -33,9 +33,9 @@ SUITE = "uaqfact"
 # Folder within a run's: the questions that it asked.
 QUESTIONS = "questions"
 
+# How a question is put: alone (task 1), with options (task 2), after its reasoning, with the facts
+# behind it, or with retrieved facts (task 3).
 Form = Literal["question", "choice", "clue", "facts", "retrieved"]
-"""How a question is put: alone (task 1), with options (task 2), after its reasoning, with
-the facts behind it, or with retrieved facts (task 3)."""
 
 
 class _SettingsRead(Stored):

@@ -84,8 +84,8 @@ def passed_questions(
     }
 
 
+# A line of the report: what it is about, intervals and counts by name.
 Line = dict[str, Any]
-"""A line of the report: what it is about, intervals and counts by name."""
 
 
 def refusal_metrics(

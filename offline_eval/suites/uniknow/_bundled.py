@@ -23,16 +23,16 @@ from ...testbed import World, default_world
 from ...testbed.entities import Fact
 from ._cases import Dataset, PromptSet, Question
 
+# A text with the answer that it states, and its aliases.
 Stated = tuple[str, tuple[str, ...]]
-"""A text with the answer that it states, and its aliases."""
 
 
 Contradiction = Callable[[Question, bool], Stated]
+# What makes the passages of a data set; the message of an `InputError` is why there is none.
+#
+# A passage that states the answer; the same with another answer, plausible or not; and passages
+# about other things, in order of preference.
 Makers = tuple[Callable[[Question], Stated], Contradiction, Callable[[Question], Iterable[str]]]
-"""What makes the passages of a data set; the message of an `InputError` is why there is none.
-
-A passage that states the answer; the same with another answer, plausible or not; and passages about
-other things, in order of preference."""
 
 
 def without_answer(question: Question, texts: Iterable[str], count: int) -> list[str]:

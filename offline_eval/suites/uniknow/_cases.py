@@ -288,8 +288,8 @@ class Case(_OfQuestion):
         return template.format(context=self.context, question=self.question)
 
 
+# A way to answer cases: one reply per case, in order; of a case that failed, with its error.
 Method = Callable[[Sequence[Case]], list[Reply]]
-"""A way to answer cases: one reply per case, in order; of a case that failed, with its error."""
 
 
 class UniKnowSignal(_OfQuestion):

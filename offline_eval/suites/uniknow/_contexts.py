@@ -240,8 +240,8 @@ class ContextProblem(Stored):
     reason: str
 
 
+# Question id → kind → context; every question has an entry, without what could not be built.
 Contexts = dict[str, dict[ContextKind, Context]]
-"""Question id → kind → context; every question has an entry, without what could not be built."""
 
 
 def build_contexts(

@@ -185,10 +185,10 @@ class Shares:
         return {**named, "questions": self.questions, "cases": self.cases}
 
 
+# The shares of one method by scenario: the four that are scored; `agreement`; `all`, which is all
+# cases but agreement, questions of undefined knowledge included, where the exact match is the mean
+# of the four, undefined if one of them is empty; and `including_agreement`.
 MethodShares = dict[str, Shares]
-"""The shares of one method by scenario: the four that are scored; `agreement`; `all`, which is all
-cases but agreement, questions of undefined knowledge included, where the exact match is the mean
-of the four, undefined if one of them is empty; and `including_agreement`."""
 
 
 def method_shares(
