@@ -293,8 +293,6 @@ def _ranked(confidence: Numbers, losses: Losses) -> tuple[Floats, Floats]:
         raise ValueError("confidence must not be NaN")
     if not (np.isfinite(lost) & (lost >= 0.0)).all():
         raise ValueError("losses must be finite and not negative")
-    if not len(sure):
-        return sure, lost
     distinct, level, counts = np.unique(sure, return_inverse=True, return_counts=True)
     # Highest first. Sums at the ends of runs are those of the losses themselves: only within
     # a run is there anything to share out.

@@ -12,8 +12,6 @@ from pydantic import (
     Field,
     FiniteFloat,
     JsonValue,
-    SerializerFunctionWrapHandler,
-    model_serializer,
     model_validator,
 )
 
@@ -465,6 +463,8 @@ class GuaranteedRisk(Artefact):
             one.
     """
 
+    LEFT_OUT = ("groups", "largest_group")
+
     kind: str
     bound: Annotated[float, Field(gt=0, lt=1)]
     n: Count
@@ -473,11 +473,6 @@ class GuaranteedRisk(Artefact):
     losses: dict[str, Probability] | None = None
     groups: Groups = ()
     largest_group: Count = 0
-
-    @model_serializer(mode="wrap")
-    def _without_groups(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        return fields if self.groups else {k: v for k, v in fields.items() if "group" not in k}
 
 
 Missing = Literal["left_out", "unanswerable", "both"]
