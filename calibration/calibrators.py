@@ -195,9 +195,6 @@ def fit_isotonic(scores: Numbers, outcomes: Outcomes) -> Calibrator:
         softened[0] = min(1 / (cases[0] + 2), values[1])
     if values[-1] >= 1.0:
         softened[-1] = max((cases[-1] + 1) / (cases[-1] + 2), values[-2])
-    if len(values) == 2 and values[0] <= 0.0 and values[1] >= 1.0:
-        # Perfectly apart: neither side's neighbour is a bound but the other's Laplace share.
-        softened[:] = 1 / (cases[0] + 2), (cases[1] + 1) / (cases[1] + 2)
     # A softened outermost step may have met its neighbour.
     rises = np.diff(softened) > 0.0
     steps = softened[np.append(True, rises)]

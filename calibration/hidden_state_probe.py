@@ -296,8 +296,6 @@ def _apart(accepting: list[float], rejecting: list[float]) -> tuple[float | None
     if not accepting or not rejecting:
         return min(accepting, default=None), max(rejecting, default=None)
     halfway = (min(accepting) + max(rejecting)) / 2
-    if min(accepting) > max(rejecting):
-        return min(accepting), max(rejecting)
     # The tighter ends were all certified on the way to the widest one.
     accept = min((end for end in accepting if end >= halfway), default=max(accepting))
     return accept, max((end for end in rejecting if end < accept), default=None)

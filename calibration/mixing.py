@@ -112,7 +112,7 @@ def fit_mix(cases: Sequence[MixedCase], *, seed: int = 0) -> MixFit:
         best=best,
         mix=compared.auroc(_MIX),
         alone=compared.auroc(_ALONE),
-        difference=compared.auroc_difference(_MIX, _ALONE),
+        difference=compared.difference(_MIX, _ALONE),
         cases=len(cases),
         units=len(units),
     )

@@ -293,8 +293,6 @@ def _ranked(confidence: Numbers, losses: Losses) -> tuple[Floats, Floats]:
         raise ValueError("confidence must not be NaN")
     if not (np.isfinite(lost) & (lost >= 0.0)).all():
         raise ValueError("losses must be finite and not negative")
-    if not len(sure):
-        return sure, lost
     distinct, level, counts = np.unique(sure, return_inverse=True, return_counts=True)
     # Highest first. Sums at the ends of runs are those of the losses themselves: only within
     # a run is there anything to share out.
@@ -366,7 +364,7 @@ class PairedScores:
         ...     {"a": [2.0, 3.0], "b": [0.0, 3.0]}, {"a": [1.0, 0.0], "b": [1.0, 2.0]},
         ...     ([0, 1], [0, 1]),
         ... )
-        >>> found.auroc("a").value, found.auroc_difference("a", "b").value
+        >>> found.auroc("a").value, found.difference("a", "b").value
         (1.0, 0.5)
     """
 
@@ -398,17 +396,6 @@ class PairedScores:
         """Probability that a positive scores above a negative, with its 95 % interval."""
         return Interval.of_draws(*self._measured(scorer), self.count)
 
-    def auroc_difference(self, first: str, second: str, *, confidence: float = 0.95) -> Interval:
-        """AUROC of the first scorer minus that of the second, paired.
-
-        Args:
-            first: a scorer.
-            second: another.
-            confidence: of the interval, in (0, 1). For intervals that hold together use
-                1 − 0.05 / (number of pairs).
-        """
-        return self._difference(first, second, None, confidence)
-
     def false_abstention(self, scorer: str, leak: float) -> Interval:
         """Share of positives abstained from where at most `leak` of the negatives pass.
 
@@ -416,15 +403,18 @@ class PairedScores:
         """
         return Interval.of_draws(*self._measured(scorer, leak), self.count)
 
-    def false_abstention_difference(
-        self, first: str, second: str, leak: float, *, confidence: float = 0.95
+    def difference(
+        self, first: str, second: str, leak: float | None = None, *, confidence: float = 0.95
     ) -> Interval:
-        """False abstention of the first scorer minus that of the second, paired."""
-        return self._difference(first, second, leak, confidence)
+        """AUROC of the first scorer minus that of the second, paired; or their false abstention.
 
-    def _difference(
-        self, first: str, second: str, leak: float | None, confidence: float
-    ) -> Interval:
+        Args:
+            first: a scorer.
+            second: another.
+            leak: of the false abstentions to compare, in [0, 1]; None for AUROC.
+            confidence: of the interval, in (0, 1). For intervals that hold together use
+                1 − 0.05 / (number of pairs).
+        """
         (one, draws), (other, less) = (self._measured(name, leak) for name in (first, second))
         return Interval.of_draws(
             one - other, draws - less, self.count, confidence=confidence, difference=True

@@ -12,8 +12,6 @@ from pydantic import (
     Field,
     FiniteFloat,
     JsonValue,
-    SerializerFunctionWrapHandler,
-    model_serializer,
     model_validator,
 )
 
@@ -464,6 +462,8 @@ class GuaranteedRisk(Artefact):
             one.
     """
 
+    LEFT_OUT = ("groups", "largest_group")
+
     kind: str
     bound: Annotated[float, Field(gt=0, lt=1)]
     n: Count
@@ -472,11 +472,6 @@ class GuaranteedRisk(Artefact):
     losses: dict[str, Probability] | None = None
     groups: Groups = ()
     largest_group: Count = 0
-
-    @model_serializer(mode="wrap")
-    def _without_groups(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        return fields if self.groups else {k: v for k, v in fields.items() if "group" not in k}
 
 
 # Which questions must not pass.

@@ -26,7 +26,7 @@ from pydantic import (
     model_serializer,
 )
 
-from .errors import InputError, SignalValueError
+from .errors import InputError, PolicyError, SignalValueError
 from .files import table_beside
 
 _PROBED = "scores of the probe"
@@ -391,11 +391,11 @@ def aggregator(name: str) -> Aggregator:
     """The aggregator called `name`; it is never given an empty sequence.
 
     Raises:
-        InputError: there is none of that name.
+        PolicyError: there is none of that name.
     """
     if name not in AGGREGATOR_NAMES:
         hint = f"one of: {', '.join(AGGREGATOR_NAMES)}"
-        raise InputError(f"unknown aggregator {name!r}", hint=hint)
+        raise PolicyError(f"unknown aggregator {name!r}", hint=hint)
     return AGGREGATORS.get(name, aggregate_joint)
 
 

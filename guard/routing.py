@@ -32,13 +32,8 @@ from .artefacts import (
 )
 from .contracts import ConflictBetween
 from .decision import Decision, Found, Mode, OnError, Reason, Route, Scenario, SignalName
-from .errors import (
-    KnowgateError,
-    PolicyError,
-    QuestionError,
-    UnsupportedLanguageError,
-)
-from .fingerprint import Artefact, Fingerprint, misfit
+from .errors import KnowgateError, PolicyError, QuestionError, UnsupportedLanguageError
+from .fingerprint import Artefact, Fingerprint, aggregator, misfit
 from .text import Request, in_other_language
 
 if TYPE_CHECKING:
@@ -171,6 +166,7 @@ class PolicyFields(Artefact):
 
     @model_validator(mode="after")
     def _consistent(self) -> PolicyFields:
+        aggregator(self.aggregator)
         if len({veto.name for veto in self.vetoes}) < len(self.vetoes):
             raise ValueError("two vetoes have the same name")
         if self.conflict_with_memory and self.confidence_threshold is None:

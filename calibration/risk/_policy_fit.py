@@ -116,10 +116,8 @@ def fit_policy(
     """
     bound = binding or PolicyBinding()
     settings = FitSettings(delta, attempt, tuple(allowed_routes), conflict_between, bound)
-    if bound.cascade is not None and not isinstance(risk, Leak):
-        raise ValueError("a cascade is fitted to a Leak")
-    if bound.candidates > 1 and not isinstance(risk, Leak):
-        raise ValueError("one of several scorers is chosen for a Leak")
+    if (bound.cascade is not None or bound.candidates > 1) and not isinstance(risk, Leak):
+        raise ValueError("a cascade, or a choice of one of several scorers, is for a Leak")
     found = as_calibration_records(records, raw=isinstance(risk, Leak | Uncertified))
     if bound.cascade is not None and len(populations_of(found)) > 1:
         raise ValueError("a cascade is fitted to one kind of missing answers")

@@ -252,9 +252,7 @@ def _is_too_risky(point: PointResult, delta: float) -> bool:
     from scipy.special import bdtrc
 
     return any(
-        r.n > 0
-        and r.loss > 0.0
-        and float(bdtrc(math.ceil(_errors(r) - 1e-9) - 1, counted_units(r), r.bound)) <= delta
+        float(bdtrc(math.ceil(_errors(r) - 1e-9) - 1, counted_units(r), r.bound)) <= delta
         for r in point.results
     )
 

@@ -190,10 +190,7 @@ def _share_passing(fit: Fit, case: str) -> float:
 
 def threshold_for_share(records: Records, share: float) -> float | None:
     """The laxest threshold at which no more than `share` of what must not pass does."""
-    measured = [r for r in records if r.is_missing and r.relevance is not None]
-    if not measured:
-        return None
-    left_out = LeftOut.of(measured)
+    left_out = LeftOut.of([r for r in records if r.is_missing and r.relevance is not None])
     in_kb = [r.relevance for r in records if r.is_answerable and r.relevance is not None]
     thresholds = thresholds_between(left_out.scores, in_kb)
     allowed = np.flatnonzero(left_out.passing(thresholds) <= share + _ROUNDING)

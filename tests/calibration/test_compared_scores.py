@@ -87,11 +87,11 @@ def test_the_values_are_those_computed_by_hand() -> None:
     # a: of 16 pairs 2 and 1 lose against 2.5. b: 1 and 2 lose against both of 2.5.
     assert found.auroc("a").value == 14 / 16
     assert found.auroc("b").value == 12 / 16
-    assert found.auroc_difference("a", "b").value == 2 / 16
+    assert found.difference("a", "b").value == 2 / 16
     # One of four may pass. a: all positives above 0.0; b: 1 and 2 lie below 2.5.
     assert found.false_abstention("a", 0.25).value == 0.0
     assert found.false_abstention("b", 0.25).value == 0.5
-    assert found.false_abstention_difference("b", "a", 0.25).value == 0.5
+    assert found.difference("b", "a", 0.25).value == 0.5
     assert found.count == 4
 
 

@@ -146,7 +146,7 @@ def test_confidence_may_be_added_to_a_promise_about_contexts_only() -> None:
         (("relevance_calibrator",), {"kind": "step", "edges": [0.5], "values": [0.0, 1.0]}),
         (("scorer", "kind"), "another"),
         (("scorer", "settings"), {"passages": 3}),
-        (("aggregator",), "mean_top_3"),
+        (("aggregator",), "top3_mean"),
     ],
 )
 def test_a_guarantee_is_about_the_numbers_that_were_certified(

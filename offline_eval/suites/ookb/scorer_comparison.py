@@ -253,8 +253,8 @@ class ScorerComparison:
         self.differences = [
             (
                 *pair,
-                paired.auroc_difference(*pair, confidence=level),
-                paired.false_abstention_difference(*pair, risk, confidence=level),
+                paired.difference(*pair, confidence=level),
+                paired.difference(*pair, risk, confidence=level),
             )
             for pair in pairs
         ]
