@@ -102,7 +102,7 @@ def _convert_reranker(model: PackagedModel, files: Mapping[str, Path], folder: P
         hint = "check the package index; nothing was kept"
         raise ModelFolderError(what, where=model.package, hint=hint)
     weights = as_graphs_take_them(quantised_weights(files[model.member]))
-    library: Any = optional_import("safetensors.numpy")
+    library = optional_import("safetensors.numpy")
 
     def write(work: Path) -> None:
         _write_graph(work / "int8", model, files)
@@ -119,7 +119,7 @@ def _convert_reranker(model: PackagedModel, files: Mapping[str, Path], folder: P
 
 def _write_graph(folder: Path, model: PackagedModel, files: Mapping[str, Path]) -> None:
     """Write the graph as an exported cross-encoder."""
-    library: Any = optional_import("tokenizers")
+    library = optional_import("tokenizers")
     folder.mkdir()
     shutil.copyfile(files[model.member], folder / _GRAPH)
     shutil.copyfile(files[f"{_FOLDER}/{_TOKENIZER}"], folder / _TOKENIZER)

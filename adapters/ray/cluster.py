@@ -91,7 +91,7 @@ def arrives(error: Exception) -> bool:
 
     Exceptions with several arguments often cannot.
     """
-    travel: Any = optional_import("ray").cloudpickle
+    travel = optional_import("ray").cloudpickle
     try:
         return type(travel.loads(travel.dumps(error))) is type(error)
     except Exception:  # noqa: BLE001 - classes of the user's own run here

@@ -102,9 +102,9 @@ class TrainableEncoder:
     def __init__(
         self, start: Path | None = None, *, rank: int = 8, alpha: int = 16, seed: int = 0
     ) -> None:
-        self._torch: Any = optional_import("torch")
-        transformers: Any = optional_import("transformers")
-        peft: Any = optional_import("peft")
+        self._torch = optional_import("torch")
+        transformers = optional_import("transformers")
+        peft = optional_import("peft")
         self._torch.manual_seed(seed)
         with tempfile.TemporaryDirectory() as folder, _quietly(transformers):
             save_embedded(Path(folder))
@@ -177,7 +177,7 @@ def similarities(
     Returns:
         Shape (questions, passages, 4), the features of the trained scorer.
     """
-    torch: Any = optional_import("torch")
+    torch = optional_import("torch")
     functional = torch.nn.functional
 
     cosine = mean_embeddings(questions) @ mean_embeddings(passages).T
@@ -208,7 +208,7 @@ def mean_embeddings(encoded: Encoded) -> Any:
 
 def set_weights() -> tuple[Tensor, Tensor]:
     """What `set_loss` weighs with, trained beside the adapter: four features, a logistic unit."""
-    torch: Any = optional_import("torch")
+    torch = optional_import("torch")
     starts = ([10.0, 5.0, 5.0, 1.0], [0.25, 0.25, -3.0])
     mix, unit = (torch.nn.Parameter(torch.tensor(start)) for start in starts)
     return mix, unit
@@ -232,7 +232,7 @@ def set_loss(similarity: Tensor, unusable: Tensor, mix: Tensor, unit: Tensor) ->
 
     Source of the ranking loss: van den Oord et al. 2018, InfoNCE.
     """
-    torch: Any = optional_import("torch")
+    torch = optional_import("torch")
     functional = torch.nn.functional
     scores = (similarity * mix).sum(-1).masked_fill(unusable, _OUT)
     n = scores.shape[0]

@@ -494,6 +494,10 @@ def _train(
 ) -> list[float]:
     """Train the adapter of a model of peft in place; returns the mean loss of each epoch.
 
+    The loop is our own. transformers' `Trainer` with this loss takes as many lines, seeds the
+    random numbers of the whole process, and trains on the first GPU, or on all, whichever one was
+    asked for; trl's trainers send telemetry.
+
     Raises:
         KnowgateError: a loss or a gradient is NaN or infinite.
         DeviceError: a batch does not fit into memory.

@@ -76,7 +76,7 @@ def train_on(
         on_step: called after each step with its number (from 1) and loss; training
             stops early when it returns True.
     """
-    torch: Any = optional_import("torch")
+    torch = optional_import("torch")
     weights = set_weights()
     table = torch.from_numpy(np.array(idf, dtype=np.float32))
     groups = [

@@ -61,7 +61,7 @@ class TorchBackend:
 
     def __init__(self, model: Any, outputs: Outputs, dtype: str) -> None:
         keep_exit_code()
-        self._torch: Any = optional_import("torch")
+        self._torch = optional_import("torch")
         if dtype != "float32":
             model.to(getattr(self._torch, dtype))
         self._model = model
@@ -101,7 +101,7 @@ def spans(model: Any, given: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def answers(words: tuple[int, int], model: Any, given: Mapping[str, Any]) -> tuple[Any, ...]:
     """The logit of the word for yes minus that of the word for no, as what comes next."""
-    torch: Any = optional_import("torch")
+    torch = optional_import("torch")
     states = model.base_model(**given, use_cache=False).last_hidden_state
     # Rows are padded on the right, where no token before can see it.
     last = given[ATTENTION_MASK].sum(dim=1) - 1
@@ -209,7 +209,7 @@ def _most_pieces(model: Any, tokenizer: Any, folder: Path) -> int:
 
 
 def _pair_network(kind: str, folder: Path, device: str | None) -> tuple[Any, Any]:
-    library: Any = optional_import("transformers")
+    library = optional_import("transformers")
     safe = {"local_files_only": True, "trust_remote_code": False}
     tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **safe)
     model, report = getattr(library, f"AutoModelFor{kind}").from_pretrained(
@@ -244,7 +244,7 @@ def _encode_texts(model: SentenceTransformer) -> Callable[[list[str]], Floats]:
 
 
 def _sentence_transformer(folder: Path, device: str | None) -> SentenceTransformer:
-    library: Any = optional_import("sentence_transformers")
+    library = optional_import("sentence_transformers")
     model: SentenceTransformer = library.SentenceTransformer(
         str(folder),
         device=device,

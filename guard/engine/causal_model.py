@@ -28,7 +28,7 @@ def choose_device(asked: str) -> torch.device:
     Raises:
         DeviceError: there is no such device.
     """
-    library: Any = optional_import("torch")
+    library = optional_import("torch")
     name = "cuda:0" if asked == "cuda" else asked
     if asked == "auto":
         name = "cuda:0" if library.cuda.is_available() else "cpu"
@@ -95,8 +95,8 @@ def load_causal(
         ModelFolderError: it cannot be loaded, or tensors are missing.
         DeviceError: the device has too little memory.
     """
-    library: Any = optional_import("torch")
-    transformers: Any = optional_import("transformers")
+    library = optional_import("torch")
+    transformers = optional_import("transformers")
     safe = {"local_files_only": True, "trust_remote_code": False}
     with reading(folder, "the tokenizer cannot be loaded", "save it again with save_pretrained"):
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **safe)

@@ -104,7 +104,7 @@ def save_embedded(folder: Path) -> None:
 
     For libraries that train it or compare with it.
     """
-    library: Any = optional_import("safetensors.numpy")
+    library = optional_import("safetensors.numpy")
     for name, content in json.loads((DATA / "configuration.json").read_text("utf-8")).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(json.dumps(content), encoding="utf-8")
@@ -143,7 +143,7 @@ def _weights(adapter: Path | None = None) -> Weights:
         ModelFolderError: a file is missing, damaged or not the expected one.
     """
     require_files(DATA, EMBEDDED_FILES)
-    library: Any = optional_import("safetensors")
+    library = optional_import("safetensors")
     with library.safe_open(DATA / ENCODER_WEIGHTS, framework="np") as file:
         weights = products_in_float32(file)
     if adapter is not None:

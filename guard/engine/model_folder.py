@@ -77,7 +77,7 @@ def model_folder(model: str | os.PathLike[str], *, bare: bool = False, local: bo
 
 def _downloaded(model: str, revision: str | None, local: bool) -> Path:
     """The folder of a model of the hub, downloaded where it is not there yet."""
-    hub: Any = optional_import("huggingface_hub")
+    hub = optional_import("huggingface_hub")
     download = partial(
         hub.snapshot_download,
         model,
@@ -273,7 +273,7 @@ _DAMAGED = "get the folder again: it is damaged, or its files are of different m
 @contextlib.contextmanager
 def quiet_loading() -> Iterator[None]:
     """Switch transformers' progress bar for weights off, and on again if it was on."""
-    logging: Any = optional_import("transformers").utils.logging
+    logging = optional_import("transformers").utils.logging
     was_on = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
@@ -344,7 +344,7 @@ def reading(folder: Path, what: str, hint: str) -> Iterator[None]:
     Raises:
         ModelFolderError: something was raised.
     """
-    torch: Any = optional_import("torch")
+    torch = optional_import("torch")
     try:
         with quiet_loading():
             yield
@@ -428,7 +428,7 @@ def _numbers(config: Any) -> Iterator[tuple[str, int]]:
 
 
 def _shapes(path: Path) -> list[tuple[int, ...]]:
-    library: Any = optional_import("safetensors")
+    library = optional_import("safetensors")
     try:
         with library.safe_open(str(path), framework="np") as tensors:
             found = [tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()]  # noqa: SIM118

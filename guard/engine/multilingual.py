@@ -113,7 +113,7 @@ def load_multilingual(folder: Path, runtime: Runtime) -> LoadedEncoder:
 
 def encoder_weights(folder: Path) -> Weights:
     """All that stands in the file of weights, the matrices of products in float32."""
-    library: Any = optional_import("safetensors")
+    library = optional_import("safetensors")
     with library.safe_open(folder / ENCODER_WEIGHTS, framework="np") as file:
         weights = products_in_float32(file)
         read = {*weights, *(name + SCALE for name in weights)}
@@ -131,7 +131,7 @@ def convert_multilingual(file: Path, folder: Path) -> Path:
     Raises:
         ModelFolderError: the file is damaged, or of another format.
     """
-    library: Any = optional_import("safetensors.numpy")
+    library = optional_import("safetensors.numpy")
     try:
         content = _Content(file.read_bytes())
         weights = dict(content.weights())
@@ -195,7 +195,7 @@ class _Content:
 
     def tokenizer(self) -> Any:
         """The tokenizer, of the library tokenizers."""
-        library: Any = optional_import("tokenizers")
+        library = optional_import("tokenizers")
         normalizers = library.normalizers
         pieces = list(zip(self.pieces, self.scores.tolist(), strict=True))
         found = library.Tokenizer(library.models.Unigram(pieces, unk_id=self.unknown))

@@ -128,7 +128,7 @@ def _strip(path: Path) -> None:
     Remarks name files of this machine; shapes as the exporter found them keep the quantiser
     from reading its own.
     """
-    onnx: Any = optional_import("onnx")
+    onnx = optional_import("onnx")
     model = onnx.load(str(path))
     del model.graph.value_info[:], model.graph.metadata_props[:], model.metadata_props[:]
     for part in (*model.graph.node, *model.graph.input, *model.graph.output):
@@ -196,8 +196,8 @@ def _inputs(row: Mapping[str, Any]) -> dict[str, NDArray[np.int64]]:
 
 def _quantize(path: Path, rows: Iterator[dict[str, NDArray[np.int64]]]) -> None:
     """Quantise the graph in `path` with scales from the rows."""
-    onnx: Any = optional_import("onnx")
-    quantization: Any = optional_import("onnxruntime.quantization")
+    onnx = optional_import("onnx")
+    quantization = optional_import("onnxruntime.quantization")
     graph = onnx.load(str(path))
     constants = {one.name for one in graph.graph.initializer}
     products = [

@@ -361,6 +361,7 @@ def measure(**given: Any) -> None:
     What was measured is kept: start the command again to continue.
 
     Example: `knowgate measure --questions kb.jsonl --out run`
+
     Example: `knowgate measure --questions kb.jsonl --scorer mix:sufficiency+ms-marco --out runs`
     """
     risk, named = given.pop("risk"), given.pop("scorer") or []

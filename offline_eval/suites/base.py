@@ -82,8 +82,9 @@ a system does not answer.
 
 **More stages.** Cases that need calls first (beliefs, evidence, contexts) come from `prepare`:
 it has the open run, may store rows in further tables (`work.run[TableSpec(…)]`) and sets
-`work.cases`. Cases that decide what the manifest says come from `begin`, before there is a
-folder. `finish` runs after the last row.
+`work.cases`. `begin` sets them before there is a folder, where the manifest depends on them.
+`finish` runs after the last row. `work` is one object from the first of these to the last:
+settings, cases, systems, folder, options.
 
 **Manifest.** By default: settings, fingerprint of the model, hashes of guards and of every
 file in a `Path` field. Override `manifest` to name other things; two runs are the same if
@@ -94,6 +95,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -267,49 +269,31 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         """
         return load_language_model(choice.model, choice.limits)
 
-    def systems(
-        self, settings: SettingsT, cases: Sequence[CaseT], given: Sequence[System]
-    ) -> Sequence[System]:
+    def systems(self, work: Work[SettingsT, CaseT]) -> Sequence[System]:
         """Return the systems that answer; by default the model, then each guard.
 
-        Args:
-            settings: of the suite.
-            cases: as `cases` read them.
-            given: the model alone, then behind each guard. Called twice: first with systems
-                without models, to find what does not fit before a model is loaded.
-        """
-        return given or (System(self.name),)
+        Called twice: first with systems without models, to find what does not fit before a model
+        is loaded.
 
-    def begin(
-        self,
-        settings: SettingsT,
-        cases: Sequence[CaseT],
-        systems: Sequence[System],
-        folder: Path,
-    ) -> Sequence[CaseT]:
-        """Return the cases as they are asked; by default those that were read.
+        Args:
+            work: with the cases as `cases` read them, and the model alone, then behind each guard.
+        """
+        return work.systems or (System(self.name),)
+
+    def begin(self, work: Work[SettingsT, CaseT]) -> None:
+        """Do what comes before the manifest; may replace `work.cases`.
 
         Called once, after all checks and before the run folder is made; not for a dry run.
-
-        Args:
-            settings: of the suite.
-            cases: as `cases` read them.
-            systems: that answer, with their models.
-            folder: of the run; may hold it already.
         """
-        return cases
 
     def applies(self, case: CaseT, system: System) -> bool:
         """Return whether a system answers a case."""
         return True
 
-    def order(
-        self,
-        cases: Sequence[CaseT],
-        systems: Sequence[System],
-    ) -> Sequence[tuple[CaseT, System]]:
+    def order(self, work: Work[SettingsT, CaseT]) -> Sequence[tuple[CaseT, System]]:
         """Return what is asked, in order; by default system by system."""
-        return [(case, one) for one in systems for case in cases if self.applies(case, one)]
+        pairs = ((case, system) for system in work.systems for case in work.cases)
+        return [pair for pair in pairs if self.applies(*pair)]
 
     def batches(self, cases: Sequence[CaseT], system: System) -> Iterator[Sequence[CaseT]]:
         """Split the cases of a system into batches for a plain `answer`."""
@@ -336,33 +320,29 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         values = (getattr(settings, name) for name in type(settings).model_fields)
         return [value for value in values if isinstance(value, Path) and value.is_file()]
 
-    def manifest(
-        self, settings: SettingsT, cases: Sequence[CaseT], systems: Sequence[System]
-    ) -> Manifest:
+    def manifest(self, work: Work[SettingsT, CaseT]) -> Manifest:
         """Return what the run is made from and with."""
+        settings = work.settings
+        systems = work.systems
         paths = {name for name, _ in settings if isinstance(getattr(settings, name), Path)}
         stored: dict[str, Any] = settings.model_dump(mode="json", exclude=paths)
         fingerprints = dict.fromkeys(one.fingerprint for one in systems if one.fingerprint)
         if fingerprints:
             stored["model"] = ", ".join(fingerprints)
-        stored["guards"] = {one.name: one.sha256 for one in systems if one.guard is not None}
+        stored["guards"] = work.guards
         return self.manifest_model.new(
             suite=self.name,
             settings=stored,
             systems=[one.name for one in systems],
             inputs=tuple(InputFile.of(path) for path in self.inputs(settings)),
-            cases=len(cases),
+            cases=len(work.cases),
         )
 
     def folder(self, out: Path) -> Path:
         """Return the folder of the run for `--out`; by default the same."""
         return out
 
-    def files(
-        self,
-        settings: SettingsT,
-        cases: Sequence[CaseT],
-    ) -> Mapping[str, Callable[[Path], object]]:
+    def files(self, work: Work[SettingsT, CaseT]) -> Mapping[str, Callable[[Path], object]]:
         """Return what is written into a new run folder before its manifest, by name."""
         return {}
 
@@ -400,11 +380,10 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
     def finish(self, work: Work[SettingsT, CaseT]) -> None:
         """Do what comes after the last row."""
 
-    def dry_run(
-        self, settings: SettingsT, cases: Sequence[CaseT], systems: Sequence[System]
-    ) -> Overview:
+    def dry_run(self, work: Work[SettingsT, CaseT]) -> Overview:
         """Count what would be asked; by default the cases of each system."""
-        counts = {one.name: sum(self.applies(case, one) for case in cases) for one in systems}
+        counts = dict.fromkeys((one.name for one in work.systems), 0)
+        counts.update(Counter(system.name for _, system in self.order(work)))
         return Overview(("system", "cases"), tuple(counts.items()), values={"cases": counts})
 
     def ending(self, result: RunResult) -> Overview:

@@ -71,20 +71,20 @@ def run_suite(
     options = options or RunOptions()
     if options.pool is not None:
         suite.check_ray(settings)
-    cases = _cases(suite, settings)
+    out = Path(out)
+    work = Work(settings, _cases(suite, settings), (), out, suite.folder(out), options)
     if isinstance(systems, ModelChoice):
-        _systems(suite, settings, cases, _stand_ins(suite, systems, systems.guards))
+        _systems(suite, work, _stand_ins(suite, systems, systems.guards))
         systems = suite.load(settings, systems)
-    asked = _systems(suite, settings, cases, systems)
-    folder = suite.folder(Path(out))
-    cases = suite.begin(settings, cases, asked, folder)
-    manifest = suite.manifest(settings, cases, asked)
+    asked = _systems(suite, work, systems)
+    suite.begin(work)
+    manifest = suite.manifest(work)
     if type(suite).prepare is Suite.prepare:
-        _ordered(suite, cases, asked)
-    with Run.create_or_resume(folder, manifest, files=suite.files(settings, cases)) as run:
+        _ordered(suite, work)
+    with Run.create_or_resume(work.folder, manifest, files=suite.files(work)) as run:
+        work.run = run
         for system in asked:
             system.bind(settings, run, suite.rows)
-        work = Work(Path(out), settings, cases, list(asked), run, options)
         suite.prepare(work)
         table = run[suite.rows]
         if options.retry_failed:
@@ -97,7 +97,7 @@ def run_suite(
             names = ", ".join(unread)
             work.note(f"warning: guards that the suite never asked (rows of the model): {names}")
         errors = Counter(str(row.error) for row in table.rows() if _has_error(row))
-    return RunResult(folder, totals, errors)
+    return RunResult(work.folder, totals, errors)
 
 
 def plan_suite(
@@ -108,12 +108,13 @@ def plan_suite(
     Raises:
         InputError: settings or data cannot be used, or no case is left.
     """
-    cases = _cases(suite, settings)
+    work = Work(settings, _cases(suite, settings), ())
     if isinstance(systems, ModelChoice):
         choices = GuardChoice.load(systems.guards)
         names = [one.name for one in choices if one.policy is not None]
         systems = _stand_ins(suite, systems, names)
-    return suite.dry_run(settings, cases, _systems(suite, settings, cases, systems))
+    _systems(suite, work, systems)
+    return suite.dry_run(work)
 
 
 def read_suite_run(folder: AnyPath, suite: AnySuite | None = None) -> SuiteRun[Any]:
@@ -150,15 +151,14 @@ def _cases(suite: AnySuite, settings: SuiteSettings) -> Sequence[Any]:
     return cases
 
 
-def _systems(
-    suite: AnySuite, settings: SuiteSettings, cases: Sequence[Any], given: Sequence[System]
-) -> Sequence[System]:
-    systems = suite.systems(settings, cases, given)
-    names = [system.name for system in systems]
+def _systems(suite: AnySuite, work: Work[Any, Any], given: Sequence[System]) -> Sequence[System]:
+    work.systems = given
+    work.systems = [*suite.systems(work)]
+    names = [system.name for system in work.systems]
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"two systems are called {name[:80]!r}", where=suite.name)
-    return systems
+    return work.systems
 
 
 def _stand_ins(suite: AnySuite, choice: ModelChoice, guards: Sequence[str]) -> list[System]:
@@ -173,13 +173,13 @@ def _has_error(row: Any) -> bool:
     return getattr(row, "error", None) is not None
 
 
-def _ordered(suite: AnySuite, cases: Sequence[Any], systems: Sequence[System]) -> Sequence[_Pair]:
+def _ordered(suite: AnySuite, work: Work[Any, Any]) -> Sequence[_Pair]:
     """What is asked, in order.
 
     Raises:
         InputError: two cases have one id.
     """
-    pairs = suite.order(cases, systems)
+    pairs = suite.order(work)
     ids = Counter(suite.row_id(case, system.name) for case, system in pairs)
     for name, times in ids.most_common(1):
         if times > 1:
@@ -189,7 +189,7 @@ def _ordered(suite: AnySuite, cases: Sequence[Any], systems: Sequence[System]) -
 
 
 def _answer_all(suite: AnySuite, work: Work[Any, Any], table: Table[Any]) -> Progress:
-    pairs = _ordered(suite, work.cases, work.systems)
+    pairs = _ordered(suite, work)
     if work.options.pool is not None or inspect.iscoroutinefunction(suite.answer):
         return _answer_concurrently(suite, work, pairs, table)
     done = sum(suite.row_id(case, system.name) in table.done for case, system in pairs)

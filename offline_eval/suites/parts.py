@@ -158,23 +158,30 @@ class RunOptions:
 
 @dataclass
 class Work(Generic[SettingsT, CaseT]):
-    """A run under way, for `prepare` and `finish`.
+    """A run to be made, or under way.
 
     Attributes:
-        out: as the caller named it; usually the folder of the run.
         settings: of the suite.
-        cases: to be asked; `prepare` may replace them.
+        cases: to be asked; `begin` and `prepare` may replace them.
         systems: that answer, in order; `prepare` may remove some.
-        run: open for writing.
+        out: as the caller named it; usually the folder of the run.
+        folder: of the run; may hold it already.
         options: how the run is made.
+        run: open for writing; from `prepare` on.
     """
 
-    out: Path
     settings: SettingsT
     cases: Sequence[CaseT]
-    systems: list[System]
-    run: Run
-    options: RunOptions
+    systems: Sequence[System]
+    out: Path = Path()
+    folder: Path = Path()
+    options: RunOptions = field(default_factory=RunOptions)
+    run: Run = field(init=False)
+
+    @property
+    def guards(self) -> dict[str, str]:
+        """The sha256 of each guard, by the name of its system."""
+        return {one.name: one.sha256 for one in self.systems if one.guard is not None}
 
     def note(self, text: str) -> None:
         """Tell the user something about the run; the command prints it."""

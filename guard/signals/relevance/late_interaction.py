@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -351,7 +350,7 @@ def word_piece_idf(encoder: TokenEncoder) -> NDArray[np.float32] | None:
 @lru_cache(maxsize=1)
 def _idf_table() -> tuple[NDArray[np.float32], str]:
     require_files(IDF_FILE.parent, {IDF_FILE.name: IDF_SHA256})
-    library: Any = optional_import("safetensors")
+    library = optional_import("safetensors")
     with library.safe_open(IDF_FILE, framework="np") as table:
         idf = table.get_tensor("idf").astype(np.float32)
         vocabulary = str(table.metadata()["vocabulary_sha256"])

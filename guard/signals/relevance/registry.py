@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from types import MappingProxyType
-from typing import Unpack, cast, get_type_hints
+from typing import Any, Unpack, cast, get_type_hints
 
 from pydantic import TypeAdapter
 
-from ...contracts import RelevanceScorer
+from ...contracts import RelevanceScorer, checked_scorer
 from ...engine import BiEncoderScorer, CrossEncoderScorer
 from ...engine.backends import ScorerOptions
 from ...engine.encoder import TokenEncoder, exported_as
@@ -189,9 +189,13 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
 
 def _loaded(name: str, options: ScorerOptions) -> RelevanceScorer:
     if _SCORERS.has(name):
-        if name not in _ENCODER_SCORERS:
-            _require_none(options, name)
-        return _SCORERS.find(name)(**options)
+        if name in _ENCODER_SCORERS:
+            return _ENCODER_SCORERS[name](**options)
+        _require_none(options, name)
+        made: Any = _SCORERS.find(name)
+        made = made() if callable(made) else made
+        called = "score_sets" if hasattr(made, "score_sets") else "score_pairs"
+        return checked_scorer(made, [called])
     if name.startswith(_MODEL):
         model = name.removeprefix(_MODEL)
         return _in_folder(PRESETS[model].hub_id if model in PRESETS else model, options)

@@ -160,38 +160,33 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictRun]):
             return _load_explaining(choice.model, choice.limits)
         return found
 
-    def systems(
-        self, settings: ConflictSettings, cases: Sequence[Any], given: Sequence[System]
-    ) -> Sequence[System]:
+    def systems(self, work: Work[ConflictSettings, Any]) -> Sequence[System]:
         """Take the logged replies in place of a model where there are some."""
+        settings = work.settings
+        given = work.systems
         for system in given:
             if system.guard is not None and system.name in SYSTEMS:
                 what = f"a guard cannot be called {system.name!r}"
                 raise InputError(what, where="guards", hint="give it another name")
         logged = any(isinstance(one.model, LoggedReplies) for one in given)
-        if (logged or settings.replies is not None) and _beliefs(settings, cases) != "given":
+        if (logged or settings.replies is not None) and _beliefs(settings, work.cases) != "given":
             raise InputError(
                 "logged replies cannot be asked for beliefs", where="beliefs", hint="use given"
             )
         take_replies(given, settings.replies, read_replies)
         return given
 
-    def begin(
-        self,
-        settings: ConflictSettings,
-        cases: Sequence[Any],
-        systems: Sequence[System],
-        folder: Path,
-    ) -> Sequence[Any]:
+    def begin(self, work: Work[ConflictSettings, Any]) -> None:
         """Load what asks and checks besides the model."""
-        lm, prompts = systems[0].model, conflict_prompts(settings.prompts)
+        settings = work.settings
+        lm = work.systems[0].model
+        prompts = conflict_prompts(settings.prompts)
         self._judges = self._given_judges or [
             PassageJudge(name, _load_explaining(name), prompts) for name in settings.judges
         ]
         self._entailment = None if settings.nli is None else CrossEncoderEntailment(settings.nli)
         reader = next(iter(self._judges), None)
         self._asker = Asker(lm, prompts, _form(settings.answers, lm), reader)
-        return cases
 
     def applies(self, case: Case, system: System) -> bool:
         """Guards stand before PK's passage alone."""
@@ -211,12 +206,10 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictRun]):
         parts = batched(by_instance, _INSTANCES_AT_ONCE)
         return ([case for some in part for case in some] for part in parts)
 
-    def manifest(
-        self, settings: ConflictSettings, cases: Sequence[Any], systems: Sequence[System]
-    ) -> ConflictManifest:
+    def manifest(self, work: Work[ConflictSettings, Any]) -> ConflictManifest:
         """Name the model, its helpers, the prompts, and the questions by their content."""
-        asker = self._asker
-        guards = {one.name: one.sha256 for one in systems if one.guard is not None}
+        settings = work.settings
+        cases, asker = work.cases, self._asker
         replies = [Path(asker.lm.path)] if isinstance(asker.lm, LoggedReplies) else []
         return ConflictManifest.new(
             suite=self.name,
@@ -224,14 +217,14 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictRun]):
                 **settings.model_dump(mode="json", include={"tasks", "kinds", "limit", "seed"}),
                 "beliefs": _beliefs(settings, cases),
                 "answers": asker.form,
-                "model": systems[0].fingerprint,
+                "model": work.systems[0].fingerprint,
                 "editor": settings.editor or "",
                 "judges": [judge.name for judge in self._judges],
                 "entailment": getattr(self._entailment, "fingerprint", ""),
                 "prompts": asker.prompts.sha256,
-                "guards": guards,
+                "guards": work.guards,
             },
-            systems=(*SYSTEMS, *guards),
+            systems=(*SYSTEMS, *work.guards),
             inputs=tuple(InputFile.of(path) for path in (*self._data.files, *replies)),
             quirks=self._data.quirks,
             questions=len(cases),
@@ -294,11 +287,9 @@ class ConflictSuite(Suite[ConflictSettings, Case, ConflictRow, ConflictRun]):
             own["system"] = system.name
         return case_row(case, error=RowError.of(error)).model_copy(update=own)
 
-    def dry_run(
-        self, settings: ConflictSettings, cases: Sequence[Any], systems: Sequence[System]
-    ) -> Overview:
+    def dry_run(self, work: Work[ConflictSettings, Any]) -> Overview:
         """Count the questions, and what the data have of beliefs and evidence."""
-        items: Sequence[ConflictItem] = cases
+        items: Sequence[ConflictItem] = work.cases
         acceptable = [item.answers[place] for item in items for place in item.acceptable]
         counts = {
             "questions": len(items),

@@ -175,15 +175,15 @@ class JudgeBiasSuite(Suite[BiasSettings, BiasRow, BiasRow, JudgeBias]):
         """Return the id of the case: there is one judge."""
         return case.case_id
 
-    def manifest(
-        self, settings: BiasSettings, cases: Sequence[Any], systems: Sequence[System]
-    ) -> Manifest:
+    def manifest(self, work: Work[BiasSettings, Any]) -> Manifest:
         """Name the judge, its prompts, and the questions by their content."""
+        settings = work.settings
+        cases = work.cases
         return Manifest.new(
             suite=self.name,
             settings={
                 "judge": settings.name,
-                "model": systems[0].fingerprint,
+                "model": work.systems[0].fingerprint,
                 "beliefs": settings.beliefs,
                 "data": settings.data if settings.data == MICROWORLD else Path(settings.data).name,
                 "limit": settings.limit,

@@ -95,24 +95,13 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         """Load what measures, and what retrieves."""
         return (Instruments.of(settings),)
 
-    def begin(
-        self,
-        settings: MeasureSettings,
-        cases: Sequence[MeasuredCase],
-        systems: Sequence[System],
-        folder: Path,
-    ) -> Sequence[MeasuredCase]:
+    def begin(self, work: Work[MeasureSettings, MeasuredCase]) -> None:
         """Find what is left out for each question, and which questions are one unit by that."""
-        return _instruments(systems).located(cases, settings)
+        work.cases = _instruments(work.systems).located(work.cases, work.settings)
 
-    def manifest(
-        self,
-        settings: MeasureSettings,
-        cases: Sequence[MeasuredCase],
-        systems: Sequence[System],
-    ) -> MeasuredManifest:
+    def manifest(self, work: Work[MeasureSettings, MeasuredCase]) -> MeasuredManifest:
         """Name scorer and retriever by their fingerprints."""
-        instruments = _instruments(systems)
+        settings, cases, instruments = work.settings, work.cases, _instruments(work.systems)
         fingerprint = instruments.scorer.fingerprint
         probed = fingerprint.probed(instruments.scorer)
         # They may not calibrate it.

@@ -83,9 +83,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         """Return all: the questions of each file were limited when they were read."""
         return cases
 
-    def systems(
-        self, settings: OokbSettings, cases: Sequence[Asked], given: Sequence[System]
-    ) -> Sequence[System]:
+    def systems(self, work: Work[OokbSettings, Asked]) -> Sequence[System]:
         """Return every model × prompt × retrieval × guard, then the systems of the logs."""
         return [System(one.system_id) for one in self.prepared.tested]
 
@@ -93,22 +91,16 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         """Return the id of the reply: a case knows its system."""
         return case.reply_id
 
-    def order(
-        self, cases: Sequence[Asked], systems: Sequence[System]
-    ) -> list[tuple[Asked, System]]:
+    def order(self, work: Work[OokbSettings, Asked]) -> list[tuple[Asked, System]]:
         """Ask in the order of the cases."""
-        by_name = {system.name: system for system in systems}
-        return [(one, by_name[one.system.system_id]) for one in cases]
+        by_name = {system.name: system for system in work.systems}
+        return [(one, by_name[one.system.system_id]) for one in work.cases]
 
-    def begin(
-        self,
-        settings: OokbSettings,
-        cases: Sequence[Asked],
-        systems: Sequence[System],
-        folder: Path,
-    ) -> Sequence[Asked]:
+    def begin(self, work: Work[OokbSettings, Asked]) -> None:
         """Load models and judges, and make up the synthetic questions."""
-        prepared, chosen = self.prepared, self._judges or settings.judges
+        settings = work.settings
+        prepared = self.prepared
+        chosen = self._judges or settings.judges
         # Wrong names are reported before anything is paid for.
         self._asked = load_judges(chosen) if chosen else ()
         run = self._run = SystemRun(
@@ -119,16 +111,14 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
             characters=settings.context_chars,
         )
         if CaseKind.SYNTHETIC in settings.cases and prepared.systems.live:
-            prepared = replace(prepared, synthetic=_made_up(folder, prepared, run))
+            prepared = replace(prepared, synthetic=_made_up(work.folder, prepared, run))
             self.prepared = prepared
         run.require(prepared.items)
-        return prepared.items
+        work.cases = prepared.items
 
-    def manifest(
-        self, settings: OokbSettings, cases: Sequence[Asked], systems: Sequence[System]
-    ) -> RepliesManifest:
+    def manifest(self, work: Work[OokbSettings, Asked]) -> RepliesManifest:
         """Name what decides the replies: systems, questions, models and retriever."""
-        prepared, run = self.prepared, self._run
+        settings, prepared, run = work.settings, self.prepared, self._run
         # What passages hold: the answers where logs alone are in the run.
         kind = settings.passage or PassageKind.ANSWER
         files = [*(base.file for base in prepared.bases), *map(InputFile.of, settings.replay)]
@@ -153,9 +143,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
             replies=len(prepared.items),
         )
 
-    def files(
-        self, settings: OokbSettings, cases: Sequence[Asked]
-    ) -> Mapping[str, Callable[[Path], object]]:
+    def files(self, work: Work[OokbSettings, Asked]) -> Mapping[str, Callable[[Path], object]]:
         """Store questions, passages and cases."""
         return RepliesRun.files(*self.prepared.stored)
 
@@ -216,9 +204,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
             if failed:
                 work.note(WORDS.text("verdicts_failed", failed, str(folder)))
 
-    def dry_run(
-        self, settings: OokbSettings, cases: Sequence[Asked], systems: Sequence[System]
-    ) -> Overview:
+    def dry_run(self, work: Work[OokbSettings, Asked]) -> Overview:
         """Estimate calls and tokens of every system."""
         return cost_table(self.prepared)
 

@@ -20,7 +20,15 @@ from ...systems.factory import EMBEDDED
 from ...systems.logged_replies import LoggedReplies
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
-from ..parts import MODEL_SYSTEM, Overview, SuiteSettings, System, guarded_row, take_replies
+from ..parts import (
+    MODEL_SYSTEM,
+    Overview,
+    SuiteSettings,
+    System,
+    Work,
+    guarded_row,
+    take_replies,
+)
 from ._asking import (
     NO_ANSWER,
     QUESTIONS,
@@ -131,10 +139,10 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqRun]):
         keys = {item.key for item in data.items} | {choice.key for choice in data.choices}
         return tuple(case for case in cases if case.item.key in keys)
 
-    def systems(
-        self, settings: UaqSettings, cases: Sequence[Case], given: Sequence[System]
-    ) -> Sequence[System]:
+    def systems(self, work: Work[UaqSettings, Case]) -> Sequence[System]:
         """Take the logged replies in place of a model where there are some."""
+        settings = work.settings
+        given = work.systems
         take_replies(given, settings.replies, read_replies)
         if any(one.guard is not None for one in given) and 3 not in settings.tasks:
             raise InputError("stands before task 3", where="--guard", hint="add 3 to --tasks")
@@ -175,39 +183,32 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqRun]):
         """Make the row of a question without a reply."""
         return case_row(case, system.name, error=RowError.of(error))
 
-    def manifest(
-        self, settings: UaqSettings, cases: Sequence[Case], systems: Sequence[System]
-    ) -> Manifest:
+    def manifest(self, work: Work[UaqSettings, Case]) -> Manifest:
         """Name the questions that were read, not the folder: it may hold other sets."""
         data, asker = self._data, self._asker
         inputs = [Path(asker.model.path)] if isinstance(asker.model, LoggedReplies) else []
         inputs += data.files
-        stored = settings.model_dump(mode="json", exclude={"data", "replies", "prompts"})
-        guards = {one.name: one.sha256 for one in systems if one.guard is not None}
+        stored = work.settings.model_dump(mode="json", exclude={"data", "replies", "prompts"})
         return UaqManifest.new(
             suite=self.name,
             settings={
                 **stored,
                 "languages": list(data.languages),
                 "choose_by": asker.choose_by,
-                "model": systems[0].fingerprint,
+                "model": work.systems[0].fingerprint,
                 "prompts": asker.prompts.sha256,
-                "guards": guards,
+                "guards": work.guards,
             },
-            systems=tuple(one.name for one in systems),
+            systems=tuple(one.name for one in work.systems),
             inputs=tuple(InputFile.of(path) for path in inputs),
-            rows=sum(self.applies(case, one) for one in systems for case in cases),
+            rows=len(self.order(work)),
         )
 
-    def files(
-        self, settings: UaqSettings, cases: Sequence[Case]
-    ) -> Mapping[str, Callable[[Path], object]]:
+    def files(self, work: Work[UaqSettings, Case]) -> Mapping[str, Callable[[Path], object]]:
         """Store the questions: a run folder has all that it names."""
         return {QUESTIONS: lambda path: write_layout(self._data, path)}
 
-    def dry_run(
-        self, settings: UaqSettings, cases: Sequence[Case], systems: Sequence[System]
-    ) -> Overview:
+    def dry_run(self, work: Work[UaqSettings, Case]) -> Overview:
         """Count the questions by task, type, kind and language."""
         data = self._data
         lines: list[tuple[str, ...]] = []

@@ -125,21 +125,21 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
         )
         return [System(name, lm)]
 
-    def systems(
-        self, settings: UniKnowSettings, cases: Sequence[Any], given: Sequence[System]
-    ) -> Sequence[System]:
+    def systems(self, work: Work[UniKnowSettings, Any]) -> Sequence[System]:
         """Return a system for each method.
 
         Raises:
             InputError: a method asked for by name cannot be run on the model, or the scorer of
                 the guards was tuned on these questions.
         """
+        settings = work.settings
+        given = work.systems
         lm = self._lm = given[0].model if given else None
         names, self._left_out = choose_methods(settings.methods, lm, ablations=settings.ablations)
         if lm is not None and not set(GUARDED).isdisjoint(names):
             meter = self._meter = self._signal_meter(settings)
             # Its guards are calibrated on some of these questions, and judged on the others.
-            asked = {one.id: one.question for one in cases}
+            asked = {one.id: one.question for one in work.cases}
             require_not_tuned_on(meter.scorer, asked, settings.scorer)
         return [System(name, lm) for name in names]
 
@@ -186,11 +186,11 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
         files = {MICROWORLD: [], FACTS: [FACTS_FILE]}
         return files.get(settings.data, [Path(settings.data)])
 
-    def manifest(
-        self, settings: UniKnowSettings, cases: Sequence[Any], systems: Sequence[System]
-    ) -> UniKnowManifest:
+    def manifest(self, work: Work[UniKnowSettings, Any]) -> UniKnowManifest:
         """Name the model, the settings that count, the prompts and what measures the signals."""
-        meter, names = self._meter, tuple(system.name for system in systems)
+        settings = work.settings
+        meter = self._meter
+        names = tuple(system.name for system in work.systems)
         stored: dict[str, Any] = {"dataset": self._dataset.name, "model": self._lm.fingerprint}
         stored |= settings.model_dump(mode="json", exclude=_STORED_OTHERWISE)
         # Settings that no row depends on must not prevent a run from being resumed.
@@ -360,13 +360,12 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
         """Return the row of a case without an answer."""
         return UniKnowRow.of(system.name, case, reply_from(error, case))
 
-    def dry_run(
-        self, settings: UniKnowSettings, cases: Sequence[Any], systems: Sequence[System]
-    ) -> Overview:
+    def dry_run(self, work: Work[UniKnowSettings, Any]) -> Overview:
         """Count the cases of each method, as if all contexts could be built."""
-        counts = {system.name: len(cases) * len(settings.kinds) for system in systems}
+        questions, settings = len(work.cases), work.settings
+        counts = {system.name: questions * len(settings.kinds) for system in work.systems}
         note = (
-            f"{len(cases)} questions, each asked up to {settings.samples} times without a context; "
+            f"{questions} questions, each asked up to {settings.samples} times without a context; "
             "up to a quarter of them is for training, and some contexts cannot be built."
         )
         columns = "method", "cases at most"

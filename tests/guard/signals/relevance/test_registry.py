@@ -175,3 +175,16 @@ def test_an_export_of_the_bundled_scorer_by_an_older_version_is_refused(tmp_path
     path.write_text(path.read_text().replace('"bi_encoder"', '"sufficiency"'))
     with pytest.raises(InputError, match=r"not loaded from an export .*sufficiency,dtype=int8"):
         load_scorer(str(folder))
+
+
+class _NoScorer:
+    """Lacks everything that a scorer has."""
+
+
+NUMBER = 3
+
+
+@pytest.mark.parametrize("attribute", ["_NoScorer", "NUMBER"])
+def test_what_is_named_in_a_module_and_is_no_scorer_is_rejected(attribute: str) -> None:
+    with pytest.raises(InputError, match="not a relevance scorer of the guard"):
+        load_scorer(f"python:{__name__}:{attribute}")
