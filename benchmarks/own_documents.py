@@ -136,7 +136,7 @@ def measured(one: Documentation, scorer: str, store: Path) -> Path:
         questions=questions, unanswerable=unanswerable, documents=pages_of(one, None),
         chunk_size=WORDS, top_k=TOP, scorer=scorer,
     )  # fmt: skip
-    return run_suite(MEASURE, settings, folder, (Instruments.served(settings),)).folder
+    return run_suite(MEASURE, settings, folder, (Instruments.of(settings),)).folder
 
 
 Records = Sequence[CalibrationRecord]
@@ -275,7 +275,7 @@ def generated(one: Documentation, scorer: str, store: Path) -> Path:
         scorer=scorer,
     )  # fmt: skip
     folder = store / f"generated-{one.name}-{scorer}"
-    return run_suite(MEASURE, settings, folder, (Instruments.served(settings),)).folder
+    return run_suite(MEASURE, settings, folder, (Instruments.of(settings),)).folder
 
 
 def knowgate(*arguments: str) -> None:

@@ -239,7 +239,7 @@ def calibrate_chain(
             MEASURE,
             found,
             Path(spare) / "run" if out is None else out,
-            systems=(Instruments.served(found, served),),
+            systems=(Instruments.of(found, served),),
             options=RunOptions(on_progress=on_progress),
         ).folder
         calibrated = calibrate_records(

@@ -356,7 +356,8 @@ def run_document(
         further: fields of the document.
     """
     given = summary, facts
-    last = Section.of_run(manifest.settings, manifest.inputs, manifest.created_by)
+    values = summary.to_dict()
+    last = Section.of_run(values["settings"], manifest.inputs, manifest.created_by)
     return Document(
         name=name,
         title=texts.text("title", *given),
@@ -364,6 +365,6 @@ def run_document(
         headline=texts.paragraphs("headline", *given),
         warnings=texts.paragraphs("warnings", *given),
         sections=[*Page(texts).sections("sections", *given), last],
-        values=summary.to_dict(),
+        values=values,
         **further,
     )

@@ -49,10 +49,7 @@ _REPLACED = {
 }
 # Where an encoder is made for retrieval.
 _SEARCHING = {
-    "measure": [
-        "suites.ookb.instruments.BiEncoderScorer",
-        "suites.ookb.scorer_comparison.BiEncoderScorer",
-    ],
+    "measure": ["suites.ookb.instruments.BiEncoderScorer"],
     "eval": ["suites.ookb._suite.BiEncoderScorer", "suites.uniknow._contexts.BiEncoderScorer"],
     "play": [],
 }

@@ -11,13 +11,10 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError
 from ....guard.files import read_text, write_text
 from ....guard.fingerprint import Fingerprint
 from ....guard.fingerprint import aggregator as require_aggregator
-from ....guard.signals.relevance import load_scorer
-from ....guard.signals.relevance.registry import DEFAULT_SCORER
 from ...data.questions import KnowledgeBase, QuestionRecord
 from ...report.document import Document
 from ...run import RowError
@@ -96,7 +93,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
 
     def load(self, settings: MeasureSettings, choice: ModelChoice) -> Sequence[System]:
         """Load what measures, and what retrieves."""
-        return (Instruments.served(settings) if settings.served else _loaded(settings),)
+        return (Instruments.of(settings),)
 
     def begin(self, work: Work[MeasureSettings, MeasuredCase]) -> None:
         """Find what is left out for each question, and which questions are one unit by that."""
@@ -229,7 +226,7 @@ def _worker(
     Raises:
         InputError: the worker's scorer is another one.
     """
-    found = given or _loaded(settings)
+    found = given or Instruments.of(settings)
     if found.scorer.fingerprint != fingerprint:
         raise InputError(
             "the worker's scorer is not the one that the run was begun with",
@@ -247,15 +244,6 @@ def _instruments(systems: Sequence[System]) -> Instruments:
     (system,) = systems
     assert isinstance(system, Instruments)
     return system
-
-
-def _loaded(settings: MeasureSettings) -> Instruments:
-    """Load the scorer that the settings name, and what retrieves."""
-    scorer = load_scorer(settings.scorer or DEFAULT_SCORER)
-    encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
-    found = Instruments(scorer, encoder)
-    found.source = settings.scorer or DEFAULT_SCORER
-    return found
 
 
 def _require_same_scores(folder: Path, instruments: Instruments) -> None:

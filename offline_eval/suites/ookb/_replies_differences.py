@@ -34,9 +34,9 @@ def varying(systems: Sequence[ReplySystem]) -> tuple[str, ...]:
     return found or tuple(name for name in FACTORS if any(values[name]))
 
 
-def labels(systems: Sequence[ReplySystem]) -> dict[str, str]:
+def labels(systems: Sequence[ReplySystem], factors: Sequence[str]) -> dict[str, str]:
     """Name each system by its varying factors, or by its id where these are not unique."""
-    short = {system.system_id: label(system, varying(systems)) for system in systems}
+    short = {system.system_id: label(system, factors) for system in systems}
     alike = len(set(short.values())) < len(short)
     shown = [name if alike else text or name for name, text in short.items()]
     return dict(zip(short, distinct(shown), strict=True))

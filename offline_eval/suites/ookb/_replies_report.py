@@ -32,7 +32,6 @@ from ._replies_differences import (
     change,
     distinct,
     measured,
-    varying,
 )
 from ._replies_summary import Counts, RepliesSummary, reply_rows
 
@@ -182,8 +181,7 @@ def _lines(summary: RepliesSummary) -> dict[str, Any]:
 
 
 def _heading(summary: RepliesSummary) -> str:
-    systems = tuple(summary.evidence.run.systems.values())
-    factors = varying(systems) if len(systems) > 1 else ()
+    factors = summary.factors if len(summary.names) > 1 else ()
     return SEPARATOR.join(factors).capitalize() or "System"
 
 
@@ -210,7 +208,7 @@ def _kinds(summary: RepliesSummary) -> list[tuple[str | int, ...]]:
 def _shared(summary: RepliesSummary) -> list[str]:
     """Return what all of several systems have in common."""
     systems = tuple(summary.evidence.run.systems.values())
-    alike = [name for name in FACTORS if len(systems) > 1 and name not in varying(systems)]
+    alike = [name for name in FACTORS if len(systems) > 1 and name not in summary.factors]
     shared = {name: one_line(getattr(systems[0], name)) for name in alike}
     return [f"{name} {value}" for name, value in shared.items() if value]
 
@@ -268,8 +266,7 @@ def _differences(summary: RepliesSummary) -> dict[str, list[tuple[str, dict[str,
 def _compared(found: Difference, summary: RepliesSummary) -> str:
     base, other, systems = found["base"], found["other"], summary.evidence.run.systems
     if found["factor"] in FACTORS:
-        factors = varying(tuple(systems.values()))
-        return change(systems[base], systems[other], found["factor"], factors)
+        return change(systems[base], systems[other], found["factor"], summary.factors)
     names = [summary.names.get(one, one_line(one, LONGEST)) for one in (base, other)]
     return names[1] if found["run"] and names[0] == names[1] else " → ".join(names)
 

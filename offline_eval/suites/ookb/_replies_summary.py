@@ -28,7 +28,14 @@ from ...systems.guards import OFF
 from ...systems.leaving_out import read_left_out_check
 from ..judge_bias.artefact import JudgeBias
 from ..parts import run_values
-from ._replies_differences import adjust_p_values, compare_runs, compare_systems, distinct, labels
+from ._replies_differences import (
+    adjust_p_values,
+    compare_runs,
+    compare_systems,
+    distinct,
+    labels,
+    varying,
+)
 
 # Outcomes of replies as `report.json` has them; see `count_replies`.
 Counts = dict[str, Any]
@@ -93,6 +100,7 @@ class RepliesSummary:
 
     Attributes:
         evidence: what all this was computed from.
+        factors: in which the systems differ; of a single one, all that are known.
         names: of the systems in tables and sentences, by id.
         values: as `report.json` has them, with intervals and records in the place of their JSON.
             Under `pooled` stands whether `all` systems are counted together, or `guarded` ones
@@ -112,7 +120,8 @@ class RepliesSummary:
         self.evidence = evidence = Evidence(run_dir)
         run, systems = evidence.run, evidence.run.systems
         self.run = run
-        self.names = labels(tuple(systems.values()))
+        self.factors = varying(tuple(systems.values()))
+        self.names = labels(tuple(systems.values()), self.factors)
         between, self.differences_left_out = compare_systems(evidence)
         others = [compare_runs(evidence, Evidence(other)) for other in compare]
         differences = [one for several in (*others, between) for one in several]

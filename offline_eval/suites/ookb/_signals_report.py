@@ -13,43 +13,36 @@ from ....calibration import Interval
 from ....guard.policy import Policy
 from ...data.questions import SHARED_BY_PEOPLE, note_on_makers
 from ...report.document import Document, Section
-from ...report.layout import Page
 from ...report.plots import Colour, Plot, histograms
 from ...report.prose import Templates
 from ...report.tables import Table
 from ...report.text import decimal, percent
 from ...report.what_if import WhatIf, WhatIfCase, cascade_without_what_if
 from ...run.grouping import value_at
+from ..parts import run_document
 from .signals import ScoredCase, SignalsSummary, relevance_gate
 
 WORDS = Templates(Path(__file__).parent / "signals.txt")
-_TITLE = "Out-of-knowledge-base report"
 
 
 def signals_document(found: SignalsSummary) -> Document:
     """Make the report of a run."""
-    run, values = found.run, found.values
-    names = ", ".join(file.name for file in run.manifest.inputs)
-    makers = note_on_makers(values["made_by"] or {}, values["questions"])
-    return Document(
-        name="ookb",
-        title=f"{_TITLE}: {names}" if names else _TITLE,
-        subtitle=WORDS.text("subtitle", values, run.manifest.settings),
-        headline=WORDS.paragraphs("headline", values, found.live, makers),
-        warnings=WORDS.paragraphs("warnings", values, found.known_questions),
-        sections=_sections(found),
-        values=found.to_dict(),
+    values, manifest = found.values, found.run.manifest
+    facts = {
+        "makers": note_on_makers(values["made_by"] or {}, values["questions"]),
+        "figures": _figures(found),
+        "scores": _histograms(found),
+        "what_if": signals_what_if(found),
+    }
+    document = run_document("ookb", WORDS, manifest, found, facts)
+    *parts, of_run = filter(None, document.sections)
+    last = Section.next_steps(WORDS.terms("next_steps", values, found.live))
+    title = [document.title, ", ".join(file.name for file in manifest.inputs)]
+    return replace(
+        document,
+        title=": ".join(filter(None, title)),
+        sections=[*parts, replace(of_run, folded=True), last],
     )
-
-
-def _sections(found: SignalsSummary) -> list[Section | None]:
-    run, values, manifest = found.run, found.values, found.run.manifest
-    given = found, values, _figures(found), _histograms(found), signals_what_if(found)
-    return [
-        *Page(WORDS).sections("sections", *given),
-        replace(Section.of_run(run.settings, manifest.inputs, manifest.created_by), folded=True),
-        Section.next_steps(WORDS.terms("next_steps", values, found.live)),
-    ]
 
 
 def _figures(found: SignalsSummary) -> Table:

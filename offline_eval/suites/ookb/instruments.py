@@ -86,9 +86,11 @@ class Instruments(System):
 
     Attributes:
         cases: by id; only in the worker of a Ray cluster.
+        usual_aggregator: of the guard that the scorer is from; empty for the scorer's own.
     """
 
     cases: Mapping[str, MeasuredCase]
+    usual_aggregator: str = ""
 
     def __init__(self, scorer: RelevanceScorer, encoder: Encoder | None) -> None:
         super().__init__("measure")
@@ -104,8 +106,9 @@ class Instruments(System):
         return state
 
     def aggregator(self, settings: MeasureSettings) -> str:
-        """Return the aggregator, by default the one that the scorer goes with."""
-        return settings.aggregator or default_aggregator(self.scorer.fingerprint.kind)
+        """Return the aggregator: as asked for, of the chain's guard, or of the scorer."""
+        chosen = settings.aggregator or self.usual_aggregator
+        return chosen or default_aggregator(self.scorer.fingerprint.kind)
 
     def located(
         self, cases: Sequence[MeasuredCase], settings: MeasureSettings
@@ -199,12 +202,12 @@ class Instruments(System):
         return measuring_guard(self.scorer, self.aggregator(self.settings), on_error="raise")
 
     @staticmethod
-    def served(settings: MeasureSettings, chain: ServedChain | None = None) -> ServedInstruments:
-        """Make what measures through a chain as it is served.
+    def of(settings: MeasureSettings, chain: ServedChain | None = None) -> Instruments:
+        """Make what measures as the settings say: by default with the scorer of the chain's guard.
 
         Args:
             settings: of the run.
-            chain: None for the one that the settings name, or one over their documents.
+            chain: None for the one that the settings name, if any.
 
         Raises:
             InputError: chain, documents or scorer cannot be loaded.
@@ -212,11 +215,12 @@ class Instruments(System):
         if chain is None and settings.chain is not None:
             chain = ServedChain.load(settings.chain)
         guard = None if chain is None or settings.scorer is not None else chain.guard
-        own = None if guard is None else guard.scorer
-        scorer = own or load_scorer(settings.scorer or DEFAULT_SCORER)
-        aggregator = "" if guard is None or own is None else guard.policy.aggregator
-        served = chain or document_chain(settings, scorer)
-        return ServedInstruments(scorer, served, aggregator=aggregator)
+        own, named = guard and guard.scorer, settings.scorer or DEFAULT_SCORER
+        (found,) = instruments_of(settings, [own or load_scorer(named)], chain)
+        found.source = named
+        if guard is not None and own is not None:
+            found.usual_aggregator = guard.policy.aggregator
+        return found
 
 
 class ServedInstruments(Instruments):
@@ -225,7 +229,6 @@ class ServedInstruments(Instruments):
     Args:
         scorer: called through the guard itself.
         chain: finds the documents.
-        aggregator: of the chain's own guard; empty for the scorer's.
 
     Attributes:
         chain: as given.
@@ -234,15 +237,9 @@ class ServedInstruments(Instruments):
 
     search: SourceSearch
 
-    def __init__(
-        self, scorer: RelevanceScorer, chain: ServedChain, *, aggregator: str = ""
-    ) -> None:
+    def __init__(self, scorer: RelevanceScorer, chain: ServedChain) -> None:
         super().__init__(scorer, encoder=None)
-        self.chain, self._aggregator = chain, aggregator
-
-    def aggregator(self, settings: MeasureSettings) -> str:
-        """Return the aggregator: as asked for, of the chain's guard, or of the scorer."""
-        return settings.aggregator or self._aggregator or super().aggregator(settings)
+        self.chain = chain
 
     def described(self, settings: MeasureSettings, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
         """Return what the manifest says about retrieval."""
@@ -348,21 +345,29 @@ def _require_text(scorer: object) -> None:
         )
 
 
-def document_chain(settings: MeasureSettings, scorer: object, *others: object) -> ServedChain:
-    """Make the chain over the documents of the settings; the scorer embeds where it can.
+def instruments_of(
+    settings: MeasureSettings, scorers: Sequence[RelevanceScorer], chain: ServedChain | None
+) -> list[Instruments]:
+    """Make what measures with each scorer, over one retrieval for all.
+
+    Without a chain, passages are found by embedding: by a single scorer where it can.
 
     Args:
         settings: of the run.
-        scorer: of what the chain finds.
-        others: further scorers of that.
+        scorers: at least one.
+        chain: None for the documents of the settings, or the passages of the questions.
 
     Raises:
         InputError: a scorer reads metadata, or the documents cannot be read.
     """
-    assert settings.documents is not None
-    # Before the documents are cut and embedded, which takes long.
-    for one in (scorer, *others):
-        _require_text(one)
-    given = settings.model_dump(include={"chunk_size", "chunk_overlap", "top_k", "source_key"})
-    encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
-    return chain_over(settings.documents, encoder, **given)
+    if chain is None:
+        # Before documents are cut and embedded, which takes long.
+        for one in scorers:
+            _require_text(one)
+        own = scorers[0] if len(scorers) == 1 else None
+        encoder = own if isinstance(own, BiEncoderScorer) else BiEncoderScorer()
+        if settings.documents is None:
+            return [Instruments(one, encoder) for one in scorers]
+        names = {"chunk_size", "chunk_overlap", "top_k", "source_key"}
+        chain = chain_over(settings.documents, encoder, **settings.model_dump(include=names))
+    return [ServedInstruments(one, chain) for one in scorers]

@@ -21,8 +21,6 @@ from typing import Any, Literal, NamedTuple
 
 from ....calibration import Interval
 from ....calibration.selective_metrics import PairedScores
-from ....guard.contracts import RelevanceScorer
-from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError
 from ....guard.signals.relevance import load_scorer
 from ...report.document import Document, as_json
@@ -40,7 +38,7 @@ from ..driver import run_suite
 from ..parts import require_not_tuned_on
 from ._measure import MeasureSuite
 from ._settings import MeasureSettings
-from .instruments import Instruments, ServedInstruments, document_chain
+from .instruments import instruments_of
 
 _WORDS = Templates(Path(__file__).parent / "scorers.txt")
 _SLUG_LENGTH = 60
@@ -100,13 +98,14 @@ def compare_scorers(
         raise InputError(what, where="--scorer", hint="name two different scorers or more")
     cases = _TIMED.limited(_TIMED.cases(settings), settings.limit)
     loaded = {name: load_scorer(name) for name in scorers}
-    instruments = _instruments(settings, loaded)
+    chain = None if settings.chain is None else ServedChain.load(settings.chain)
+    instruments = instruments_of(settings, list(loaded.values()), chain)
     questions = {one.question_id: one.question for one in cases}
     for name, scorer in loaded.items():
         require_not_tuned_on(scorer, questions, name)
     measured: list[MeasuredScorer] = []
     options = options or RunOptions()
-    for name, one in instruments.items():
+    for name, one in zip(scorers, instruments, strict=True):
         own, folder = settings.model_copy(update={"scorer": name}), out / folder_name(name)
         told = options.on_progress and partial(_staged, options.on_progress, name)
         run_suite(_TIMED, own, folder, [one], replace(options, on_progress=told))
@@ -129,20 +128,6 @@ def folder_name(scorer: str) -> str:
         return plain
     # File systems may not tell upper from lower case.
     return f"{plain}-{hashlib.sha256(scorer.encode()).hexdigest()[:6]}"
-
-
-def _instruments(
-    settings: MeasureSettings, scorers: Mapping[str, RelevanceScorer]
-) -> dict[str, Instruments]:
-    """One retrieval for all scorers."""
-    if settings.chain is not None:
-        chain = ServedChain.load(settings.chain)
-    elif settings.served:
-        chain = document_chain(settings, None, *scorers.values())
-    else:
-        encoder = BiEncoderScorer()
-        return {name: Instruments(scorer, encoder) for name, scorer in scorers.items()}
-    return {name: ServedInstruments(scorer, chain) for name, scorer in scorers.items()}
 
 
 def _staged(told: OnProgress, stage: str, progress: Progress) -> None:

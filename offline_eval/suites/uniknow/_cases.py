@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, FiniteFloat
 
 from ....calibration import CalibrationRecord
 from ....guard.decision import Scenario
+from ....guard.files import table_beside
 from ....guard.text import clean_text
 from ...data.answers.matching import is_right
 from ...report.prose import Templates
 from ...run import Stored
 
-_FOLDER = Path(__file__).parent
-TEXTS = Templates(_FOLDER / "report.txt")
-CONTENT: dict[str, Any] = tomllib.loads((_FOLDER / "report.toml").read_text(encoding="utf-8"))
+TEXTS = Templates(Path(__file__).parent / "report.txt")
+CONTENT = table_beside(__file__, "report.toml")
 
 
 class Knowledge(StrEnum):

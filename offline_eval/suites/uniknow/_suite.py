@@ -112,10 +112,6 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
         self._dataset = read_dataset(settings.data, limit=limit, seed=seed)
         return self._dataset.questions
 
-    def limited(self, cases: Sequence[Case], limit: int | None) -> Sequence[Case]:
-        """Return all: the questions were limited when they were read."""
-        return cases
-
     def load(self, settings: UniKnowSettings, choice: ModelChoice) -> Sequence[System]:
         """Load the model."""
         name, folder = settings.model, local_model(settings.model)
@@ -362,8 +358,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
 
     def failed(self, case: Case, system: System, error: Exception) -> UniKnowRow:
         """Return the row of a case without an answer."""
-        note = f"{type(error).__name__}: {error}"
-        return UniKnowRow.of(system.name, case, Reply("", abstained=False, error=note))
+        return UniKnowRow.of(system.name, case, reply_from(error, case))
 
     def dry_run(self, work: Work[UniKnowSettings, Any]) -> Overview:
         """Count the cases of each method, as if all contexts could be built."""

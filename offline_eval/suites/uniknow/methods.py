@@ -156,13 +156,13 @@ def _why_not(name: str, lm: LanguageModel) -> str:
 _RULE = load_rule("uniknow")
 
 
-def reply_from(found: str | KnowgateError, case: Case) -> Reply:
+def reply_from(found: str | Exception, case: Case) -> Reply:
     """Turn a model's text, or its failure, into the reply to a case.
 
     A text abstains if it holds one of the paper's abstention words, unless it is exactly
     an expected answer or a gold one.
     """
-    if isinstance(found, KnowgateError):
+    if isinstance(found, Exception):
         return Reply("", abstained=False, error=str(RowError.of(found)))
     text = found.strip()
     an_answer = is_right(text, case.expected) or is_right(text, case.answers)
@@ -202,20 +202,14 @@ def untrained(name: str, lm: Any, prompts: PromptSet) -> Method:
 
 
 _UNKNOWN_REPLY = "unknown"
-_QUESTIONS_PER_SIDE = 250
 
 
 def training_examples(
-    name: str,
-    cases: Sequence[Case],
-    prompts: PromptSet,
-    *,
-    per_side: int = _QUESTIONS_PER_SIDE,
-    seed: int = 0,
+    name: str, cases: Sequence[Case], prompts: PromptSet, *, seed: int = 0
 ) -> list[TrainingExample]:
     """Make examples for training, shuffled; for `dpo` the wanted reply and a wrong one.
 
-    Their number is that of the paper's four contexts of the questions taken, whatever the
+    Their number is that of the paper's four contexts of the questions, whatever the
     method: a part with fewer cases than its share has them repeated.
 
     The wrong reply is the gold answer in a conflict, the answer of the question's
@@ -227,8 +221,7 @@ def training_examples(
         cases: of training questions only. Questions of undefined knowledge and kinds of
             contexts beyond the paper are left out.
         prompts: of the data set.
-        per_side: at most that many known and as many unknown questions, drawn by the seed.
-        seed: decides which questions and which repetitions, and the order.
+        seed: decides the repetitions and the order.
 
     Raises:
         InputError: no cases are left.
@@ -245,7 +238,7 @@ def training_examples(
         cases = [case for case in cases if wrong[case.case_id] is not None]
     return [
         TrainingExample(case.fill(template), wanted_reply(method, case), wrong.get(case.case_id))
-        for case in _picked(name, cases, per_side, seed)
+        for case in _picked(name, cases, seed)
     ]
 
 
@@ -270,11 +263,15 @@ def wanted_reply(method: TrainedMethod, case: Case) -> str:
     return case.expected[0]
 
 
-def _picked(name: str, cases: Sequence[Case], per_side: int, seed: int) -> list[Case]:
+def _picked(name: str, cases: Sequence[Case], seed: int) -> list[Case]:
     """Return the cases that a method is trained on, repetitions included, shuffled."""
     method, changed = TrainedMethod.named(name), name.partition("@")[2]
     rng = Random(f"uniknow/training/{method}/{seed}")  # noqa: S311 - no secret
-    taken = _of_questions(cases, per_side, seed)
+    taken = [
+        case
+        for case in cases
+        if case.knowledge is not Knowledge.UNDEFINED and case.context_kind in PAPER_KINDS
+    ]
     without = changed.removeprefix("without=").split("+")
     # Parts have equal shares, and share them equally among their kinds.
     found = grouped(
@@ -302,22 +299,6 @@ def _picked(name: str, cases: Sequence[Case], per_side: int, seed: int) -> list[
         picked += [*(groups[key] * times), *rng.sample(groups[key], rest)]
     rng.shuffle(picked)
     return picked
-
-
-def _of_questions(cases: Sequence[Case], per_side: int, seed: int) -> list[Case]:
-    """Return the cases of at most `per_side` known and `per_side` unknown questions."""
-    usable = [
-        case
-        for case in cases
-        if case.knowledge is not Knowledge.UNDEFINED and case.context_kind in PAPER_KINDS
-    ]
-    kept: set[tuple[str, str]] = set()
-    for side in (Knowledge.KNOWN, Knowledge.UNKNOWN):
-        ids = sorted({case.question_key for case in usable if case.knowledge is side})
-        # The same questions for every method.
-        Random(f"uniknow/training-questions/{side.value}/{seed}").shuffle(ids)  # noqa: S311
-        kept.update(ids[:per_side])
-    return [case for case in usable if case.question_key in kept]
 
 
 def _part_of(method: TrainedMethod, case: Case) -> str:

@@ -76,7 +76,7 @@ def _measured(
         leave_out=LeaveOut(leave_out),
     )
     chain = ServedChain(_search(sections=sections), name="kb")
-    result = run_suite(MEASURE, settings, folder / "run", [Instruments.served(settings, chain)])
+    result = run_suite(MEASURE, settings, folder / "run", [Instruments.of(settings, chain)])
     return MeasuredRun.read(result.folder)
 
 
@@ -176,7 +176,7 @@ def test_a_source_that_is_far_from_its_question_is_a_retrieval_miss(tmp_path: Pa
         {"id": "far", "question": "far?", "source": "p250"},
     ]
     settings = MeasureSettings(questions=_file(tmp_path, questions), chain="kb", scorer="lexical")
-    chain = Instruments.served(settings, ServedChain(search, name="kb"))
+    chain = Instruments.of(settings, ServedChain(search, name="kb"))
     run = MeasuredRun.read(run_suite(MEASURE, settings, tmp_path / "run", [chain]).folder)
 
     rows = {row.case_id: row for row in run.rows}

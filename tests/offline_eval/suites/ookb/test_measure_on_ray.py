@@ -14,7 +14,7 @@ from knowgate.guard import Fingerprint, InputError
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.run.calls import RayPool, RunOptions
 from knowgate.offline_eval.suites import ModelChoice, run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, _measure
+from knowgate.offline_eval.suites.ookb import MEASURE, instruments
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
@@ -35,7 +35,7 @@ def test_a_worker_loads_the_scorer_that_was_named_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No model is loaded for the retriever.
-    monkeypatch.setattr(_measure, "BiEncoderScorer", ToyEncoder)
+    monkeypatch.setattr(instruments, "BiEncoderScorer", ToyEncoder)
     settings = MeasureSettings(
         questions=write_toy_questions(tmp_path / "q.jsonl", 2), scorer="lexical"
     )

@@ -57,7 +57,7 @@ def _measured(folder: Path, questions: Sequence[dict[str, Any]] = QUESTIONS, **m
     path = folder / "q.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in questions), encoding="utf-8")
     settings = MeasureSettings(questions=path, chain="kb", **{"scorer": "lexical", **more})
-    instruments = Instruments.served(settings, ServedChain(more.pop("search", _search), name="kb"))
+    instruments = Instruments.of(settings, ServedChain(more.pop("search", _search), name="kb"))
     return MeasuredRun.read(run_suite(MEASURE, settings, folder / "run", [instruments]).folder)
 
 
@@ -97,7 +97,7 @@ def test_a_retriever_that_cannot_be_widened_leaves_short_contexts(tmp_path: Path
     path.write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS[:2]), encoding="utf-8")
     settings = MeasureSettings(questions=path, chain="kb", scorer="lexical")
     chain = ServedChain(RunnableLambda(_search), name="kb")
-    result = run_suite(MEASURE, settings, tmp_path / "run", [Instruments.served(settings, chain)])
+    result = run_suite(MEASURE, settings, tmp_path / "run", [Instruments.of(settings, chain)])
 
     summary = MEASURE.report(SignalsSummary.read(result.folder)).values["served"]
     assert summary["short_contexts"] == 2
@@ -118,7 +118,7 @@ def test_a_question_that_cannot_be_retrieved_is_a_failed_row_and_can_be_asked_ag
         return _search(question, k)
 
     def run(*, retry_failed: bool = False) -> Any:
-        chain = Instruments.served(settings, ServedChain(search, name="kb"))
+        chain = Instruments.of(settings, ServedChain(search, name="kb"))
         return run_suite(
             MEASURE, settings, tmp_path / "run", [chain], RunOptions(retry_failed=retry_failed)
         )

@@ -18,7 +18,6 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     Question,
 )
 from knowgate.offline_eval.suites.uniknow.methods import (
-    TrainedMethod,
     training_examples,
 )
 
@@ -135,22 +134,6 @@ def test_repetitions_are_as_even_as_they_can_be() -> None:
     times = Counter(one.prompt for one in examples if one.target == "unknown")
     assert sum(times.values()) == 18
     assert set(times.values()) == {1, 2}
-
-
-def test_only_so_many_questions_of_each_side_are_taken_and_the_same_for_every_method() -> None:
-    taken = {
-        method: {
-            example.prompt.split("|")[-1]
-            for example in training_examples(method, CASES, PROMPTS, per_side=2)
-        }
-        for method in TrainedMethod
-    }
-
-    assert Counter(name.rstrip("?0123456789") for name in taken[TrainedMethod.KAFT]) == {
-        "known": 2,
-        "unknown": 2,
-    }
-    assert len({frozenset(names) for names in taken.values()}) == 1
 
 
 def test_preferences_set_the_wanted_reply_against_the_one_that_tempts() -> None:
