@@ -26,8 +26,6 @@ from ....guard.signals.relevance import load_scorer
 from ...report.document import Document, as_json
 from ...report.layout import Page
 from ...report.prose import Templates
-from ...report.tables import Table
-from ...report.text import percent
 from ...report.writing import ReportWriter
 from ...run.calls import OnProgress, Progress
 from ...run.grouping import error_types
@@ -378,23 +376,13 @@ def scorers_document(found: ScorerComparison) -> Document:
         f"{first} − {second}": {"auroc": auroc, "false_abstention": lost}
         for first, second, auroc, lost in found.differences
     }
-    columns = (
-        ("AUROC", "auroc", "decimal", 1),
-        (f"false abstention at {percent(found.risk, exact=True)} leak", "false_abstention", "", -1),
-        ("failed cases", "failures"),
-        ("ms per question", "milliseconds", ".3g"),
-        ("calls per question", "calls_per_question", ".3g"),
-    )
-    table = Table.of_lines("scorer", {one.name: one for one in found.scorers}, columns)
-    chosen = found.choice.take
-    marked = (replace(one, mark="chosen" if one.name == chosen else "") for one in table.lines)
-    table = replace(table, lines=tuple(marked))
+    scorers = [(one.name, one) for one in found.scorers]
     return Document(
         name="compare-scorers",
         title="Scorers compared",
         subtitle=_WORDS.text("subtitle", found),
         headline=(found.choice.reason,),
         warnings=_WORDS.paragraphs("warnings", found),
-        sections=Page(_WORDS).sections("sections", found, table, pairs),
+        sections=Page(_WORDS).sections("sections", found, scorers, pairs),
         values=found.to_dict(),
     )
