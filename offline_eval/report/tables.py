@@ -171,6 +171,7 @@ class Table:
         *,
         caption: str = "",
         notes: tuple[Text, ...] = (),
+        chosen: str | None = None,
     ) -> Table:
         """Make a table from its columns.
 
@@ -180,9 +181,11 @@ class Table:
             columns: heading, and per line a cell or what `Cell.of` takes.
             caption: see the class.
             notes: see the class.
+            chosen: name of the line that is marked as such; None for none.
         """
+        marks = {chosen: "chosen"}
         lines = tuple(
-            Line(line, tuple(Cell.of(values[position]) for _, values in columns))
+            Line(line, tuple(Cell.of(of[position]) for _, of in columns), marks.get(line, ""))
             for position, line in enumerate(names)
         )
         return cls(name, tuple(heading for heading, _ in columns), lines, caption, notes)

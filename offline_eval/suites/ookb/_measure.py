@@ -18,7 +18,6 @@ from ....guard.fingerprint import aggregator as require_aggregator
 from ...data.questions import KnowledgeBase, QuestionRecord
 from ...report.document import Document
 from ...run import RowError
-from ...run.grouping import grouped
 from ...run.manifest import InputFile
 from ...run.measured_run import MeasuredRun
 from ...run.questions import CaseKind, MeasuredManifest, MeasuredRow
@@ -59,7 +58,10 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         return replace(super().rows, clean=True)
 
     def cases(self, settings: MeasureSettings) -> list[MeasuredCase]:
-        """Read the questions: the cases of each, or one where nothing is known of its answer."""
+        """Read the questions: the cases of each, or one where nothing is known of its answer.
+
+        Of questions that nothing answers, the limit counts apart. The base stays whole.
+        """
         if settings.aggregator is not None:
             require_aggregator(settings.aggregator)
         records = QuestionRecord.read(settings.questions, need_answer=not settings.served)
@@ -68,24 +70,22 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
             base = KnowledgeBase.of(records, settings.passage, where=os.fspath(settings.questions))
         found: list[MeasuredCase] = []
         twins = (*CaseKind.twins(), CaseKind.ECHO) if settings.echo else CaseKind.twins()
-        for record in records:
+        for record in records[: settings.limit]:
             # Without answer, passage and source nobody knows whether its answer is there.
             known = record.answer or record.passage or record.source or base is not None
             kinds = twins if known else (CaseKind.LIVE,)
             found += [MeasuredCase.of_record(record, kind, base) for kind in kinds]
         if settings.unanswerable is not None:
             missing = QuestionRecord.read_unanswerable(settings.unanswerable, beside=records)
-            found += [MeasuredCase.of_record(one, CaseKind.UNANSWERABLE, base) for one in missing]
+            found += [
+                MeasuredCase.of_record(one, CaseKind.UNANSWERABLE, base)
+                for one in missing[: settings.limit]
+            ]
         return found
 
     def limited(self, cases: Sequence[MeasuredCase], limit: int | None) -> Sequence[MeasuredCase]:
-        """Return the cases of the first questions, answerable or not, of the whole base."""
-        if limit is None:
-            return cases
-        sides = grouped(cases, lambda one: one.kind is CaseKind.UNANSWERABLE).values()
-        asked = (list(dict.fromkeys(one.question_id for one in of)) for of in sides)
-        first = {name for names in asked for name in names[:limit]}
-        return [one for one in cases if one.question_id in first]
+        """Return all: the questions were limited when they were read."""
+        return cases
 
     def row_id(self, case: MeasuredCase, system: str) -> str:
         """Return the id of the case: one system measures."""
@@ -174,11 +174,11 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         run = MeasuredRun.read(result.folder, with_calibration=False, unfinished=True)
         found, totals = Counter(row.kind for row in run.rows), result.totals
         kinds = {kind.value: found[kind] for kind in CaseKind if found[kind]}
-        wrong = [row for row in run.rows if row.error is not None]
-        failed = sum(row.question_id not in run.unmatched for row in wrong)
+        wrong, unmatched = [row for row in run.rows if row.error is not None], run.unmatched
+        failed = sum(row.question_id not in unmatched for row in wrong)
         counts = {
             "retrieval_misses": sum(row.retrieval_miss for row in run.rows),
-            "unmatched": len(run.unmatched),
+            "unmatched": len(unmatched),
             "duplicates": count_duplicates(run)[0],
         }
         seconds = totals.seconds / totals.stored if totals.stored else 0.0
@@ -189,7 +189,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
             ("failed", failed),
             ("time per case", f"{seconds:.3f} s"),
         )
-        notes = WORDS.paragraphs("unmatched", len(run.unmatched))
+        notes = WORDS.paragraphs("unmatched", len(unmatched))
         return Overview(("what", "number"), lines, tuple(notes), values, failed)
 
     def check(self, run: SuiteRun[MeasuredRow]) -> None:

@@ -98,8 +98,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     def begin(self, work: Work[OokbSettings, Asked]) -> None:
         """Load models and judges, and make up the synthetic questions."""
-        settings = work.settings
-        prepared = self.prepared
+        settings, prepared = work.settings, self.prepared
         chosen = self._judges or settings.judges
         # Wrong names are reported before anything is paid for.
         self._asked = load_judges(chosen) if chosen else ()
@@ -111,7 +110,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
             characters=settings.context_chars,
         )
         if CaseKind.SYNTHETIC in settings.cases and prepared.systems.live:
-            prepared = replace(prepared, synthetic=_made_up(work.folder, prepared, run))
+            prepared = replace(prepared, synthetic=_made_up(work, prepared, run))
             self.prepared = prepared
         run.require(prepared.items)
         work.cases = prepared.items
@@ -216,20 +215,19 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         return replies_document(summary)
 
 
-def _made_up(folder: Path, prepared: Prepared, run: SystemRun) -> dict[str, list[Question]]:
+def _made_up(
+    work: Work[OokbSettings, Asked], prepared: Prepared, run: SystemRun
+) -> dict[str, list[Question]]:
     """Return made-up questions by knowledge base: those of the folder, or else new ones."""
-    if (folder / "manifest.json").exists() and RepliesRun.is_in(folder):
-        before = RepliesRun.read(folder)
+    if (work.folder / "manifest.json").exists() and RepliesRun.is_in(work.folder):
+        before = RepliesRun.read(work.folder)
         cases = [case for case in before.cases.values() if case.kind is CaseKind.SYNTHETIC]
         asked = (before.questions[case.question_id] for case in cases)
         return grouped(asked, lambda question: question.knowledge_base)
     return {
         base.name: [
             Question(question_id=f"{base.name}/{name}", question=text, knowledge_base=base.name)
-            for name, text in run.synthetic_questions(
-                base.records,
-                seed=prepared.settings.seed,
-            ).items()
+            for name, text in run.synthetic_questions(base.records, seed=work.settings.seed).items()
         ]
         for base in prepared.bases
     }

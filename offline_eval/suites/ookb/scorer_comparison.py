@@ -26,8 +26,6 @@ from ....guard.signals.relevance import load_scorer
 from ...report.document import Document, as_json
 from ...report.layout import Page
 from ...report.prose import Templates
-from ...report.tables import Table
-from ...report.text import percent
 from ...report.writing import ReportWriter
 from ...run.calls import OnProgress, Progress, RunOptions
 from ...run.grouping import error_types
@@ -96,11 +94,10 @@ def compare_scorers(
     if len(set(scorers)) < max(2, len(scorers)):
         what = "a scorer is named twice" if len(scorers) > 1 else "only one is named"
         raise InputError(what, where="--scorer", hint="name two different scorers or more")
-    cases = _TIMED.limited(_TIMED.cases(settings), settings.limit)
     loaded = {name: load_scorer(name) for name in scorers}
     chain = None if settings.chain is None else ServedChain.load(settings.chain)
     instruments = instruments_of(settings, list(loaded.values()), chain)
-    questions = {one.question_id: one.question for one in cases}
+    questions = {one.question_id: one.question for one in _TIMED.cases(settings)}
     for name, scorer in loaded.items():
         require_not_tuned_on(scorer, questions, name)
     measured: list[MeasuredScorer] = []
@@ -379,23 +376,13 @@ def scorers_document(found: ScorerComparison) -> Document:
         f"{first} − {second}": {"auroc": auroc, "false_abstention": lost}
         for first, second, auroc, lost in found.differences
     }
-    columns = (
-        ("AUROC", "auroc", "decimal", 1),
-        (f"false abstention at {percent(found.risk, exact=True)} leak", "false_abstention", "", -1),
-        ("failed cases", "failures"),
-        ("ms per question", "milliseconds", ".3g"),
-        ("calls per question", "calls_per_question", ".3g"),
-    )
-    table = Table.of_lines("scorer", {one.name: one for one in found.scorers}, columns)
-    chosen = found.choice.take
-    marked = (replace(one, mark="chosen" if one.name == chosen else "") for one in table.lines)
-    table = replace(table, lines=tuple(marked))
+    scorers = [(one.name, one) for one in found.scorers]
     return Document(
         name="compare-scorers",
         title="Scorers compared",
         subtitle=_WORDS.text("subtitle", found),
         headline=(found.choice.reason,),
         warnings=_WORDS.paragraphs("warnings", found),
-        sections=Page(_WORDS).sections("sections", found, table, pairs),
+        sections=Page(_WORDS).sections("sections", found, scorers, pairs),
         values=found.to_dict(),
     )

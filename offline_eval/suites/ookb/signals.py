@@ -345,13 +345,11 @@ class SignalsSummary:
 
 def count_duplicates(run: MeasuredRun) -> tuple[int, int]:
     """Count questions in the same words as an earlier one, and those of other evidence."""
-    asked = dict.fromkeys(row.question_id for row in run.rows)
-    same = grouped(
-        (run.questions[name] for name in asked),
-        lambda one: " ".join(one.question.split()).casefold(),
-    )
-    repeated = sum(len(several) - 1 for several in same.values())
-    return repeated, sum(len({one.evidence for one in several}) - 1 for several in same.values())
+    names = dict.fromkeys(row.question_id for row in run.rows)
+    asked = (run.questions[name] for name in names)
+    same = grouped(asked, lambda one: " ".join(one.question.split()).casefold()).values()
+    repeated = sum(len(several) - 1 for several in same)
+    return repeated, sum(len({one.evidence for one in several}) - 1 for several in same)
 
 
 def _auroc(positives: Iterable[ScoredCase], cases: Iterable[ScoredCase]) -> Interval:

@@ -159,12 +159,10 @@ def guarded(base: Method, policy: Policy, meter: SignalMeter) -> Method:
         replies = iter(base(followed) if followed else [])
         found = []
         for case, measured, route in zip(cases, decided, routes, strict=True):
-            chosen = Reply("", abstained=True)
+            memory = meter.found[case.case_id].closed_book if route is Route.ANSWER else None
+            chosen = Reply((memory or "").strip(), abstained=route is Route.ABSTAIN)
             if route is Route.FOLLOW_CONTEXT:
                 chosen = next(replies)
-            elif route is Route.ANSWER:
-                memory = meter.found[case.case_id].closed_book or ""
-                chosen = Reply(memory.strip(), abstained=False)
             if measured.failed:
                 # The guard abstains then, but nothing was measured: the reply does not count.
                 names = ", ".join(sorted(measured.failed))

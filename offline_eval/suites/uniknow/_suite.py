@@ -132,8 +132,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
             InputError: a method asked for by name cannot be run on the model, or the scorer of
                 the guards was tuned on these questions.
         """
-        settings = work.settings
-        given = work.systems
+        settings, given = work.settings, work.systems
         lm = self._lm = given[0].model if given else None
         names, self._left_out = choose_methods(settings.methods, lm, ablations=settings.ablations)
         if lm is not None and not set(GUARDED).isdisjoint(names):
@@ -188,8 +187,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
 
     def manifest(self, work: Work[UniKnowSettings, Any]) -> UniKnowManifest:
         """Name the model, the settings that count, the prompts and what measures the signals."""
-        settings = work.settings
-        meter = self._meter
+        settings, meter = work.settings, self._meter
         names = tuple(system.name for system in work.systems)
         stored: dict[str, Any] = {"dataset": self._dataset.name, "model": self._lm.fingerprint}
         stored |= settings.model_dump(mode="json", exclude=_STORED_OTHERWISE)

@@ -372,7 +372,6 @@ class UniKnowSettings(SuiteSettings):
     model: str = "embedded"
     methods: tuple[str, ...] = (ALL_METHODS,)
     knowledge: Path | None = None
-    limit: int | None = Field(None, ge=1)
     questions_per_side: int | None = Field(None, ge=1)
     defined_only: bool = False
     samples: int = Field(10, ge=1)
