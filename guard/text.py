@@ -279,9 +279,8 @@ def _listed(values: Any, what: str, limits: InputLimits) -> Sequence[Any]:
         one_text = isinstance(values, str | bytes)
         kind = "one text" if one_text else f"a {type(values).__name__}"
         raise InputError(f"the {what} are {kind}", hint="give a list, one item per question")
-    found: Sequence[Any]
     most = limits.questions + 1
-    found = values if isinstance(values, list | tuple) else list(islice(values, most))
+    found: Sequence[Any] = values if isinstance(values, list | tuple) else [*islice(values, most)]
     if len(found) > limits.questions:
         raise InputError(
             f"more than {limits.questions} questions in one batch",
