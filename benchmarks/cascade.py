@@ -228,7 +228,7 @@ def simulated_lines() -> Iterator[str]:
                     continue
                 below, above = ndtr(-band.rule.threshold), ndtr(-band.rule.threshold - band.reach)
                 broken += above + 0.4 * (below - above) > alpha
-                alone += band.fallback is not None and ndtr(-band.fallback) > alpha
+                alone += band.rule.fallback is not None and ndtr(-band.rule.fallback) > alpha
             yield (
                 f"| {passages} | {alpha:g} | {on_failure} | {broken / DRAWS:.3f} | "
                 f"{alone / DRAWS:.3f} | {nothing / DRAWS:.3f} |"

@@ -30,24 +30,12 @@ def binomial_upper_bound(events: int, trials: int, level: float) -> float:
     return root(lambda rate: binomial_tail(events, trials, rate) - level, 1e-15, 1.0 - 1e-15)
 
 
-def root(
-    function: Callable[[float], float], low: float, high: float, *, within: float = 2e-12
-) -> float:
-    """Find by halving where a function between two ends of other signs is zero.
-
-    Raises:
-        ValueError: both ends have the same sign.
-    """
-    at_low, at_high = function(low), function(high)
-    if at_low == 0.0 or at_high == 0.0:
-        return low if at_low == 0.0 else high
-    rises = at_low < 0.0
-    if rises == (at_high < 0.0):
-        raise ValueError("the function has the same sign at both ends")
-    while high - low > within + 4e-16 * abs(low):
+def root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Find by halving where a function that falls from above 0 to below it is zero."""
+    while high - low > 2e-12 + 4e-16 * abs(low):
         middle = (low + high) / 2
-        if (function(middle) < 0.0) == rises:
-            low = middle
-        else:
+        if function(middle) < 0.0:
             high = middle
+        else:
+            low = middle
     return (low + high) / 2

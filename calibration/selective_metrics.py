@@ -14,7 +14,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from .statistics import Floats, Interval, Numbers, numbered, require_draws, resampled
+from .statistics import Floats, Interval, Numbers, equally_many, numbered, require_draws, resampled
 
 # A product such as 0.29 · 100 falls short of the whole number that it means.
 ROUNDING = 1e-9
@@ -285,10 +285,7 @@ def _ranked(confidence: Numbers, losses: Losses) -> tuple[Floats, Floats]:
     Every case of a run of equal confidence counts with the run's mean loss, so that the
     order in which they come never matters.
     """
-    sure = np.asarray(confidence, dtype=np.float64)
-    lost = np.asarray(losses, dtype=np.float64)
-    if sure.shape != lost.shape or sure.ndim != 1:
-        raise ValueError(f"{sure.size} confidences for {lost.size} losses")
+    sure, lost = equally_many(confidence, losses, "confidences", "losses")
     if np.isnan(sure).any():
         raise ValueError("confidence must not be NaN")
     if not (np.isfinite(lost) & (lost >= 0.0)).all():

@@ -234,13 +234,10 @@ class Interval:
         """
         if not 0.0 < level < 1.0 or resamples < 1:
             raise ValueError("level must be in (0, 1), and there must be a resample")
-        first = np.asarray(probabilities, dtype=np.float64)
-        second = np.asarray(outcomes, dtype=np.float64)
+        first, second = equally_many(probabilities, outcomes, "cases", "outcomes")
         unit = units_of(groups, len(first))
         ends = np.cumsum(np.bincount(unit))[:-1]
         members = np.split(np.argsort(unit, kind="stable"), ends)
-        if first.shape != second.shape:
-            raise ValueError(f"{len(first)} cases, {len(second)} outcomes")
         value = statistic(first, second)
         if value is None or not len(first):
             return cls()
@@ -475,7 +472,7 @@ def scored_cases(scores: Numbers, outcomes: Outcomes) -> tuple[Floats, Floats]:
         ValueError: lengths differ, a score is NaN or infinite, an outcome is neither true
             nor false.
     """
-    numbers, came_true = _same_length(scores, outcomes, "scores")
+    numbers, came_true = _with_outcomes(scores, outcomes, "scores")
     if not np.isfinite(numbers).all():
         raise ValueError("scores must be finite")
     return numbers, came_true
@@ -488,7 +485,7 @@ def stated_cases(probabilities: Numbers, outcomes: Outcomes) -> tuple[Floats, Fl
         ValueError: lengths differ, a probability is outside [0, 1] or NaN, an outcome is
             neither true nor false.
     """
-    stated, came_true = _same_length(probabilities, outcomes, "probabilities")
+    stated, came_true = _with_outcomes(probabilities, outcomes, "probabilities")
     if not ((stated >= 0.0) & (stated <= 1.0)).all():
         raise ValueError("probabilities must be between 0 and 1")
     return stated, came_true
@@ -517,11 +514,22 @@ def equal_mass_bins(ascending: Floats, bins: int) -> list[slice]:
     return [slice(start, stop) for start, stop in zip(starts, ends.tolist(), strict=True)]
 
 
-def _same_length(numbers: Numbers, outcomes: Outcomes, name: str) -> tuple[Floats, Floats]:
-    values = np.asarray(numbers, dtype=np.float64)
-    came_true = np.asarray(outcomes, dtype=np.float64)
-    if values.shape != came_true.shape or values.ndim != 1:
-        raise ValueError(f"{values.size} {name} for {came_true.size} outcomes")
+def equally_many(
+    first: Numbers, second: Sequence[float] | Sequence[bool] | Floats, *names: str
+) -> tuple[Floats, Floats]:
+    """Two numbers of each case as arrays; an error names what there are more of.
+
+    Raises:
+        ValueError: lengths differ.
+    """
+    one, other = (np.asarray(side, dtype=np.float64) for side in (first, second))
+    if one.shape != other.shape or one.ndim != 1:
+        raise ValueError(f"{one.size} {names[0]} for {other.size} {names[1]}")
+    return one, other
+
+
+def _with_outcomes(numbers: Numbers, outcomes: Outcomes, name: str) -> tuple[Floats, Floats]:
+    values, came_true = equally_many(numbers, outcomes, name, "outcomes")
     if not np.isin(came_true, (0.0, 1.0)).all():
         raise ValueError("outcomes must be true or false")
     return values, came_true

@@ -56,14 +56,6 @@ class ByteCache(Generic[Key, Value]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def get(self, key: Key) -> Value | None:
-        """The value of one key, which counts as used; None where there is none."""
-        with self._lock:
-            if (entry := self._values.get(key)) is None:
-                return None
-            self._values.move_to_end(key)
-            return entry[0]
-
     def found(self, keys: Iterable[Key]) -> dict[Key, Value]:
         """The values that are there, by key; each counts as used."""
         values: dict[Key, Value] = {}
@@ -99,10 +91,11 @@ class ByteCache(Generic[Key, Value]):
 
     def made(self, key: Key, make: Callable[[], Value]) -> Value:
         """The value of one key, made where it is not there."""
-        if (found := self.get(key)) is None:
-            found = make()
-            self.keep({key: found})
-        return found
+        found = self.found([key])
+        if not found:
+            found = {key: make()}
+            self.keep(found)
+        return found[key]
 
     def forget(self) -> None:
         """Drop all values."""

@@ -106,18 +106,19 @@ class DecisionSpan:
         if not span.is_recording():
             return
         found: dict[str, Any] = {
-            "knowgate.route": decision.route.value,
-            "knowgate.reason": str(decision.reason),
-            "knowgate.mode": decision.mode.value,
-            "knowgate.scenario": None if decision.scenario is None else decision.scenario.value,
-            "knowgate.relevance": decision.relevance,
-            "knowgate.confidence": decision.confidence,
-            "knowgate.conflict": decision.conflict,
-            "knowgate.passages.given": None if request is None else request.given,
-            "knowgate.passages.kept": len(decision.kept),
-            "knowgate.failed_signals": decision.failed_signals or None,
+            "route": decision.route.value,
+            "reason": str(decision.reason),
+            "mode": decision.mode.value,
+            "scenario": None if decision.scenario is None else decision.scenario.value,
+            "relevance": decision.relevance,
+            "confidence": decision.confidence,
+            "conflict": decision.conflict,
+            "passages.given": None if request is None else request.given,
+            "passages.kept": len(decision.kept),
+            "failed_signals": decision.failed_signals or None,
         }
-        span.set_attributes({name: value for name, value in found.items() if value is not None})
+        known = {f"knowgate.{name}": one for name, one in found.items() if one is not None}
+        span.set_attributes(known)
 
     def fail(self, error: BaseException) -> None:
         """Record that there is no decision."""

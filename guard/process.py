@@ -18,10 +18,9 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, Literal
 
+# What waits goes up and down; the other numbers only grow.
 Family = Literal["caches", "queues"]
 Labels = tuple[str, ...]
-# What waits goes up and down; the other numbers only grow.
-_LEVELS = frozenset({"queues"})
 # Values of the label `queue`: questions that wait for their turn to be measured, calls that wait
 # for a free thread, and calls that still hold one, although nobody waits for them.
 QUEUES = ("turns", "calls", "overdue_calls")
@@ -138,7 +137,7 @@ def add(family: Family, labels: Labels, amount: int) -> None:
     with _totals.lock:
         total = _totals.of.get((family, labels), 0) + amount
         _totals.of[family, labels] = total
-        shown = total if family in _LEVELS else amount
+        shown = total if family == "queues" else amount
         for follower in _totals.followers:
             follower.show_process_count(family, labels, shown)
 

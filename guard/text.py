@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import accumulate, islice
 from types import NoneType
 from typing import Any
 
@@ -200,15 +200,10 @@ class InputLimits(CheckedSettings):
         """
         if not all(isinstance(both, list | tuple) for both in (questions, passages)):
             return False
-        room = _QUICK_BYTES
         try:
-            for length in _lengths(questions, passages):
-                room -= length
-                if room < 0:
-                    break
+            return all(read <= _QUICK_BYTES for read in accumulate(_lengths(questions, passages)))
         except Exception:  # noqa: BLE001 - an odd object, which may take its time
             return False
-        return room >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,9 +279,8 @@ def _listed(values: Any, what: str, limits: InputLimits) -> Sequence[Any]:
         one_text = isinstance(values, str | bytes)
         kind = "one text" if one_text else f"a {type(values).__name__}"
         raise InputError(f"the {what} are {kind}", hint="give a list, one item per question")
-    found: Sequence[Any]
     most = limits.questions + 1
-    found = values if isinstance(values, list | tuple) else list(islice(values, most))
+    found: Sequence[Any] = values if isinstance(values, list | tuple) else [*islice(values, most)]
     if len(found) > limits.questions:
         raise InputError(
             f"more than {limits.questions} questions in one batch",

@@ -68,23 +68,24 @@ def fit_cascade(records: Records, risk: Leak, settings: FitSettings) -> Fit:
     reach, *_ = min(widths, key=lambda width: width[-1])
     learned_on = len({record.question_id for record in learning})
     if not reach and cascade.strict is None:
-        band = CascadeBand(None, 0.0, None, learned_on, widths)
+        band = CascadeBand(None, 0.0, learned_on, widths)
         return replace(fit_leak(testing, risk, settings), cascade=band)
     strictest = _with_strictest(testing, reach, cascade)
     threshold, _ = _certified(strictest, risk, main)
     fallback, first = None, None
     if cascade.on_failure == "cheap":
         fallback, first = _certified(testing, risk, settings.level * FIRST_STAGE_SHARE)
+    rule, asked, doubts = None, 0.0, cascade.strict is not None
+    thresholds, binding = np.zeros(0), settings.binding
     # Without a threshold the test is spent: the cheap scorer alone is not tested after it.
-    asked = 0.0 if threshold is None else _asked(testing, threshold, reach)
-    doubts = cascade.strict is not None
-    band = CascadeBand(threshold, reach, fallback, learned_on, widths, asked, doubts)
-    thresholds, binding, rule = np.zeros(0), settings.binding, band.rule
-    if rule is not None:
-        thresholds = np.asarray([rule.threshold])
+    if threshold is not None:
+        rule = CascadeRule(threshold=threshold, reach=reach, fallback=fallback)
+        asked = _asked(testing, threshold, reach)
+        thresholds = np.asarray([threshold])
         strict = () if cascade.strict is None else (cascade.strict,)
         scorer = rule.fingerprint(binding.scorer, cascade.costly, *strict)
         binding = replace(binding, scorer=scorer, aggregator="joint")
+    band = CascadeBand(rule, reach, learned_on, widths, asked, doubts)
     bound_to_both = replace(settings, binding=binding)
     shown = band.applied(testing)
     fit, _ = fit_population(shown, risk, bound_to_both, level=main, thresholds=thresholds)

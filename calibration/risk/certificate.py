@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -362,13 +363,8 @@ def fixed_sequence(p_values: Sequence[float], delta: float) -> list[int]:
         >>> fixed_sequence([0.01, 0.04, 0.2, 0.01], 0.1)
         [0, 1]
     """
-    found = []
-    for index, p_value in enumerate(p_values):
-        if not p_value <= delta:
-            # NaN rejects nothing.
-            break
-        found.append(index)
-    return found
+    # NaN rejects nothing.
+    return [index for index, _ in takewhile(lambda one: one[1] <= delta, enumerate(p_values))]
 
 
 # A group's mean cost is told in so many parts, rounded up.

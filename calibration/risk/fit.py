@@ -164,29 +164,21 @@ class CascadeBand:
     """The band that a fit chose, and what it chose from.
 
     Attributes:
-        threshold: lower edge, on the cheap scorer's scale; None where nothing was certified.
+        rule: of both scorers, on the cheap one's scale; None where that one decides alone, or
+            nothing was certified.
         reach: width; 0 where the cheap scorer alone costs least.
-        fallback: cheap value from which on a question passes whose verdict failed; None: none.
         learned_on: how many questions the width was chosen on.
         widths: all widths, by rising width, estimated on the questions to learn on.
         asked: share of the questions of the test that the costly scorer is asked about.
         doubts: whether the band is one of a strict reading's values, where these are lower.
     """
 
-    threshold: float | None
+    rule: CascadeRule | None
     reach: float
-    fallback: float | None
     learned_on: int
     widths: tuple[BandWidth, ...]
     asked: float = 0.0
     doubts: bool = False
-
-    @property
-    def rule(self) -> CascadeRule | None:
-        """The rule of both scorers; None where the cheap one decides alone, or nothing passes."""
-        if self.threshold is None:
-            return None
-        return CascadeRule(threshold=self.threshold, reach=self.reach, fallback=self.fallback)
 
     def applied(self, records: Records) -> tuple[CalibrationRecord, ...]:
         """The records with the relevance that the cascade gives them."""

@@ -203,8 +203,6 @@ def order_keeping(calibrator: Calibrator, threshold: float, scores: Sequence[flo
 def _gentle_curve(lowest: float, highest: float) -> Calibrator | None:
     """A logistic curve that rises over the range of the scores, if not calibrated."""
     width = highest - lowest
-    if not 0.0 < width < math.inf:
-        return None
     a = 4.0 / width
     b = -a * (lowest + width / 2)
     return PlattCalibrator(a=a, b=b) if 0.0 < a < math.inf and math.isfinite(b) else None
@@ -414,8 +412,7 @@ def certify_leak(
     # Places of the thresholds up to the first that fails, and their p-values.
     shown, p_values = np.arange(len(thresholds)), np.zeros(0)
     if len(left_out.sizes) == n:
-        count = np.full(errors.shape, n)
-        p_values = binomial_p_values(errors.astype(np.float64), count, target.bound)
+        p_values = binomial_p_values(errors.astype(np.float64), np.asarray(n), target.bound)
         tested = int(np.searchsorted(p_values > delta, True)) + 1
         shown, p_values = shown[:tested], p_values[:tested]
     elif len(thresholds):

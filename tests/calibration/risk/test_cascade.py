@@ -68,7 +68,7 @@ def test_the_promise_covers_the_cascade_as_a_whole(on_failure: str) -> None:
         if band.rule is None:
             continue
         asked += 1
-        alone = 0.0 if band.fallback is None else norm.sf(band.fallback)
+        alone = 0.0 if band.rule.fallback is None else norm.sf(band.rule.fallback)
         # With the costly scorer, and without it: the bound holds for both at once.
         false += max(leak(band.rule, yes), alone) > ALPHA
     assert asked > DRAWS / 2
@@ -144,7 +144,7 @@ def test_the_policy_decides_by_one_threshold(fit: Fit, records: list[Calibration
     band, policy = fit.cascade, fit.policy
     assert band is not None
     assert band.rule is not None
-    assert band.fallback is not None
+    assert band.rule.fallback is not None
     assert policy.scorer == band.rule.fingerprint(CHEAP, COSTLY)
     assert (policy.scorer.kind, policy.aggregator) == ("cascade", "joint")
     for served in band.applied(records):
