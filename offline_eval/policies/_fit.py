@@ -38,7 +38,7 @@ from ._rates import (
     leak_rates_by,
     leak_rates_of,
     outcomes_under,
-    passing,
+    passes,
     path_steps,
     signal_values,
 )
@@ -306,10 +306,11 @@ def best_of(found: Sequence[Calibrated]) -> Calibrated:
     certified = [one for one in found if one.policy.may_follow]
     if len(certified) < 2:
         return (certified or found)[0]
-    counts = [
-        len(passing(one.policy, [r for r in one.certify if r.is_answerable])) for one in certified
-    ]
-    best = certified[counts.index(max(counts))]
+
+    def answered(one: Calibrated) -> int:
+        return sum(r.is_answerable and passes(one.policy, r) for r in one.certify)
+
+    best = max(certified, key=answered)
     if best.test:
         return best
     assert best.leak_rates is not None

@@ -212,22 +212,16 @@ def _widened(one: Interval, other: Interval) -> Interval:
     return Interval(one.value, min(one.low, other.low), max(one.high, other.high), one.n)
 
 
-def passing(policy: Policy, records: Records) -> list[CalibrationRecord]:
-    """The records whose context a policy follows; without confidence it answers no other."""
-    calibrator = policy.relevance_calibrator
-    return [
-        record
-        for record in records
-        if record.relevance is not None
-        and policy.route(calibrator.apply(record.relevance), None) is Route.FOLLOW_CONTEXT
-    ]
+def passes(policy: Policy, record: CalibrationRecord) -> bool:
+    """Whether a policy follows the context; without confidence it answers nothing else."""
+    raw = record.relevance
+    relevance = None if raw is None else policy.relevance_calibrator.apply(raw)
+    return relevance is not None and policy.route(relevance, None) is Route.FOLLOW_CONTEXT
 
 
 def leak_rates_of(policy: Policy, records: Records) -> LeakRates:
     """Compute the rates on held-out records; those without relevance are left out."""
-    measured = [record for record in records if record.relevance is not None]
-    through = set(map(id, passing(policy, measured)))
-    return _leak_rates([(record, id(record) not in through) for record in measured])
+    return _leak_rates([(r, not passes(policy, r)) for r in records if r.relevance is not None])
 
 
 def leak_rates_by(folds: Sequence[LeakFold], beside: Records = ()) -> LeakRates:

@@ -85,7 +85,6 @@ def mixed(sets: Sequence[CalibrationSet], missing: Missing | None) -> Calibratio
         aggregator=aggregator,
         tuned_on=tuned_together(sets),
         reviews={q: v for q, v in (first.reviews or {}).items() if q in asked},
-        makers={q: v for q, v in first.makers.items() if q in asked},
         mix=replace(fit, names=tuple(map(_named, sets))),
     )
 

@@ -373,9 +373,7 @@ def records_from_ookb(run: AnyPath) -> CalibrationSet:
 
 def _contents(run: MeasuredRun, rows: Iterable[MeasuredRow]) -> dict[tuple[str, str], str]:
     """Per case that did not fail, a hash of its question and of the passages in their order."""
-    texts = {one.own_passage: one.passage for one in run.questions.values()}
-    texts |= {name: one.text for name, one in run.passages.items()}
-    found = {}
+    found, texts = {}, run.texts
     for row in rows:
         if row.error is None:
             judged = [(name, texts.get(name)) for name in row.retrieved]

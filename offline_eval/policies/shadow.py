@@ -165,8 +165,7 @@ def _values(
 ) -> dict[str, Any]:
     """What the report says without labels; shares as intervals."""
     guard, policy_id = every[0].made_by
-    guarantee = None if policy is None else policy.guarantee
-    certified = guarantee is not None and guarantee.certified
+    certified = bool(policy and policy.guarantee and policy.guarantee.certified)
     reasons = most_frequent(one.reason for one in every if one.abstains)
     found: dict[str, Any] = {
         "schema_version": Document.SCHEMA_VERSION,

@@ -132,8 +132,6 @@ def _perform(future: Future[Any], task: Callable[[], Any]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
-        result = task()
+        future.set_result(task())
     except BaseException as error:  # noqa: BLE001 - passed on to the caller
         future.set_exception(error)
-    else:
-        future.set_result(result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -43,23 +43,6 @@ class Retrieved(Stored):
     input_tokens: int | None = 0
     output_tokens: int | None = 0
     error: RowError | None = None
-
-
-def context_texts(
-    context: ReplyContext | None, held: Mapping[str, str], others: Mapping[str, str]
-) -> dict[str, str]:
-    """The texts that a context refers to, by id; none for a closed book or an unknown context.
-
-    Args:
-        context: by reference.
-        held: the passages of its knowledge base.
-        others: further texts.
-
-    Raises:
-        KeyError: a text is not there.
-    """
-    names = () if context is None else context.names(held)
-    return {name: held[name] if name in held else others[name] for name in names}
 
 
 # From a case to its context, without the case's own passage where it is left out. A case has no
