@@ -144,8 +144,8 @@ def _ranking_table(found: Calibrated, rankings: _Rows) -> Table:
         ("AURC", Cell.column([one["aurc"] for one in shown], decimal)),
         ("excess AURC", Cell.column([one["excess_aurc"] for one in shown], decimal)),
         ("AUGRC", Cell.column([one["augrc"] for one in shown], decimal)),
-        (at_risk, ["none" if one is None else percent(one) for one in reached]),
-        ("Cases", [one["cases"] for one in shown]),
+        (at_risk, [Cell("none" if one is None else percent(one)) for one in reached]),
+        ("Cases", [Cell(str(one["cases"])) for one in shown]),
     ]
     return Table.from_columns("Ranking", list(rankings), columns, notes=(WORDS.text("areas"),))
 

@@ -424,7 +424,8 @@ def _holding(run: MeasuredRun, question: Question, names: Sequence[str]) -> set[
 
 
 def _ookb_record(run: MeasuredRun, row: MeasuredRow) -> CalibrationRecord:
-    failed, elsewhere = row.error is not None, run.answered_elsewhere(row)
+    failed, review = row.error is not None, run.reviews.get(row.case_id)
+    elsewhere = review is not None and review.answered
     right = row.kind is CaseKind.IN_KB and not failed and not row.retrieval_miss
     question = run.questions[row.question_id]
     group = question.evidence

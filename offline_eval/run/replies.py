@@ -91,8 +91,8 @@ class RepliesManifest(Manifest):
             TypeError: a field is missing, or there is none of this name.
         """
         wanted = {"settings", "systems", "cases", "replies"}
-        if not wanted <= fields.keys() <= cls.model_fields.keys():
-            wrong = (wanted - fields.keys()) | (fields.keys() - cls.model_fields.keys())
+        wrong = (wanted - fields.keys()) | (fields.keys() - cls.model_fields.keys())
+        if wrong:
             raise TypeError(f"missing or unknown fields of a run: {', '.join(sorted(wrong))}")
         held = Counter(passage.knowledge_base for passage in passages)
         asked = Counter(question.knowledge_base for question in questions)

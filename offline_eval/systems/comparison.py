@@ -14,13 +14,12 @@ from langchain_core.runnables import Runnable
 from ...guard.errors import InputError, MissingDependencyError
 from ...guard.registry import PYTHON
 from ..data.embedding import Encoder
-from ..data.questions import KnowledgeBase, QuestionRecord
+from ..data.questions import KnowledgeBase
 from ..run import CallLimits, RowError
 from ..run.calls import Calls, OnProgress
 from ..run.replies import PASSAGES, StoredPassage
 from ..run.table import TableSpec
 from ._retrievers import load_retriever
-from ._synthetic import synthetic_questions
 from .factory import load_chat_model
 from .models import takes_prompt
 from .plan import Asked, Case, Systems
@@ -83,16 +82,6 @@ class SystemRun:
             found = models.get(name)
             return load_chat_model(name) if found is None else found
         return next(filter(takes_prompt, models.values()), None)
-
-    def synthetic_questions(
-        self, records: Sequence[QuestionRecord], *, seed: int
-    ) -> dict[str, str]:
-        """Make up questions on a knowledge base's topics that it does not answer, by id.
-
-        Raises:
-            InputError: there is no language model that writes, or no question.
-        """
-        return synthetic_questions(records, self.encoder, self.writer(), seed=seed)
 
     def searches(self, items: Sequence[Asked]) -> bool:
         """Whether passages are looked for by embedding."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TypeAlias
 
 import numpy as np
@@ -125,13 +125,13 @@ class PassageIndex:
         self.ids = list(knowledge_base.passages)
         self.matrix = embed_all(list(knowledge_base.passages.values()), encoder)
 
-    def nearest(self, vector: NDArray[np.float32], k: int, without: str | None = None) -> list[str]:
+    def nearest(self, vector: Floats32, k: int, without: Collection[str] = ()) -> list[str]:
         """Ids of the `k` passages nearest to a vector, best first; ties keep their order.
 
         Args:
             vector: of shape (dimensions,).
             k: at most this many.
-            without: a passage that must not be found.
+            without: passages that must not be found.
         """
-        rows, _ = top_k(vector[None, :], self.matrix, k + 1)
-        return [name for row in rows[0] if (name := self.ids[row]) != without][:k]
+        rows, _ = top_k(vector[None, :], self.matrix, k + len(without))
+        return [name for row in rows[0] if (name := self.ids[row]) not in without][:k]
