@@ -24,7 +24,7 @@ from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
 from ._attempts import Asked
 from ._calibrated import Calibrated
-from ._rates import passing
+from ._rates import passes
 from .records import WORDS, CalibrationSet
 
 Trial = Callable[[Risk], Calibrated]
@@ -45,10 +45,7 @@ def advice_for(found: Calibrated, asked: Asked, trial: Trial) -> tuple[str, ...]
     if not isinstance(found.risk, Leak):
         hints, smallest = [one.hint for one in found.problems], found.smallest_risk()
         if smallest is not None:
-            attempt = found.next_attempt
-            at = "" if attempt is None else f" (tested as attempt {attempt} on this data)"
-            bound = f"--risk {smallest:g} is about the smallest bound that can be certified"
-            hints.append(f"{bound}{at}")
+            hints.append(WORDS.text("smallest", smallest, found.next_attempt))
         return tuple(hints)
     return tuple(_of_leak(found, found.risk, asked, trial))
 
@@ -65,8 +62,7 @@ def _of_leak(found: Calibrated, risk: Leak, asked: Asked, trial: Trial) -> Itera
     above = 0
     # How many left-out cases pass where abstention is bearable, if they can be reviewed.
     if limited is not None and Path(found.measured.source).is_dir():
-        left_out = [record for record in found.certify if record.case == "left_out"]
-        above = len(passing(limited.policy, left_out))
+        above = sum(r.case == "left_out" and passes(limited.policy, r) for r in found.certify)
     yield from WORDS.paragraphs(
         "advice",
         found,

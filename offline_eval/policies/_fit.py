@@ -38,7 +38,7 @@ from ._rates import (
     leak_rates_by,
     leak_rates_of,
     outcomes_under,
-    passing,
+    passes,
     path_steps,
     signal_values,
 )
@@ -134,8 +134,7 @@ def calibrate_records(
         if isinstance(other, Leak):
             again = replace(asked, risk=other)
             return best_of([_calibrate(one, again, found.next_attempt) for one in sets])
-        [chosen] = [one for one in sets if one.source == found.measured.source][:1]
-        return _calibrate(chosen, replace(asked, risk=other, candidates=()), None)
+        return _calibrate(found.measured, replace(asked, risk=other, candidates=()), None)
 
     return replace(found, advice=advice_for(found, asked, trial))
 
@@ -229,7 +228,7 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
     else:
         rates = leak_rates_of(policy, [*test, *measured.beside])
     if asked.confidence_threshold is not None:
-        policy = _with_answers_from_memory(policy, asked.confidence_threshold)
+        policy = _with_answers_from_memory(policy, float(asked.confidence_threshold))
     return Calibrated(
         policy=policy,
         measured=measured,
@@ -289,12 +288,11 @@ def _with_answers_from_memory(policy: Policy, threshold: float) -> Policy:
     says that it is not certified. The promise about contexts that pass is unchanged.
     """
     guarantee = policy.guarantee
-    update = {"confidence_threshold": float(threshold), "allowed_routes": ALL_ROUTES}
-    if guarantee is None:
-        return policy.model_copy(update=update)
-    statement = f"{guarantee.statement} {WORDS.text('from_memory', guarantee, float(threshold))}"
-    said = guarantee.model_copy(update={"statement": statement})
-    return policy.model_copy(update={**update, "guarantee": said})
+    changes: dict[str, Any] = {"confidence_threshold": threshold, "allowed_routes": ALL_ROUTES}
+    if guarantee is not None:
+        statement = f"{guarantee.statement} {WORDS.text('from_memory', guarantee, threshold)}"
+        changes["guarantee"] = guarantee.model_copy(update={"statement": statement})
+    return policy.model_copy(update=changes)
 
 
 def best_of(found: Sequence[Calibrated]) -> Calibrated:
@@ -306,10 +304,11 @@ def best_of(found: Sequence[Calibrated]) -> Calibrated:
     certified = [one for one in found if one.policy.may_follow]
     if len(certified) < 2:
         return (certified or found)[0]
-    counts = [
-        len(passing(one.policy, [r for r in one.certify if r.is_answerable])) for one in certified
-    ]
-    best = certified[counts.index(max(counts))]
+
+    def answered(one: Calibrated) -> int:
+        return sum(r.is_answerable and passes(one.policy, r) for r in one.certify)
+
+    best = max(certified, key=answered)
     if best.test:
         return best
     assert best.leak_rates is not None
@@ -334,10 +333,9 @@ def choose_calibrators(records: Records, *, seed: int = 0) -> dict[str, Calibrat
 
 def _calibrated(records: Records, binding: PolicyBinding) -> list[CalibrationRecord]:
     """The records with calibrated signals; without passages no context is right."""
-    calibrators = binding.relevance_calibrator, binding.confidence_calibrator
     found = []
     for record in records:
-        relevance, confidence = calibrated_signals(record, *calibrators)
+        relevance, confidence = calibrated_signals(record, binding)
         right = None if record.nothing_retrieved else record.context_right
         one = replace(record, relevance=relevance, confidence=confidence, context_right=right)
         found.append(one)

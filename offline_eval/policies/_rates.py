@@ -20,10 +20,10 @@ from ...calibration import (
 from ...calibration.records import Records
 from ...calibration.risk import Fit
 from ...calibration.risk.costs import LeakFold
+from ...calibration.risk.fit import PolicyBinding
 from ...calibration.statistics import Floats
 from ...guard.decision import Route
 from ...guard.policy import Policy
-from ...guard.routing import Calibrator
 from ..report.what_if import WhatIfCase
 from ..run.grouping import grouped
 
@@ -47,8 +47,7 @@ class Outcome:
     """
 
     def __init__(self, policy: Policy, case: CalibrationRecord) -> None:
-        calibrators = policy.relevance_calibrator, policy.confidence_calibrator
-        relevance, confidence = calibrated_signals(case, *calibrators)
+        relevance, confidence = calibrated_signals(case, policy)
         self.case = case
         self.shown = WhatIfCase(
             relevance,
@@ -70,11 +69,11 @@ def outcomes_under(policy: Policy, cases: Records) -> list[Outcome]:
 
 
 def calibrated_signals(
-    case: CalibrationRecord, relevance: Calibrator, confidence: Calibrator
+    case: CalibrationRecord, by: Policy | PolicyBinding
 ) -> tuple[float | None, float | None]:
     """Relevance and confidence in [0, 1]; where nothing was retrieved relevance is 0."""
-    found = None if case.relevance is None else relevance.apply(case.relevance)
-    known = None if case.confidence is None else confidence.apply(case.confidence)
+    found = None if case.relevance is None else by.relevance_calibrator.apply(case.relevance)
+    known = None if case.confidence is None else by.confidence_calibrator.apply(case.confidence)
     return (0.0 if case.nothing_retrieved else found), known
 
 
@@ -212,22 +211,16 @@ def _widened(one: Interval, other: Interval) -> Interval:
     return Interval(one.value, min(one.low, other.low), max(one.high, other.high), one.n)
 
 
-def passing(policy: Policy, records: Records) -> list[CalibrationRecord]:
-    """The records whose context a policy follows; without confidence it answers no other."""
-    calibrator = policy.relevance_calibrator
-    return [
-        record
-        for record in records
-        if record.relevance is not None
-        and policy.route(calibrator.apply(record.relevance), None) is Route.FOLLOW_CONTEXT
-    ]
+def passes(policy: Policy, record: CalibrationRecord) -> bool:
+    """Whether a policy follows the context; without confidence it answers nothing else."""
+    raw = record.relevance
+    relevance = None if raw is None else policy.relevance_calibrator.apply(raw)
+    return relevance is not None and policy.route(relevance, None) is Route.FOLLOW_CONTEXT
 
 
 def leak_rates_of(policy: Policy, records: Records) -> LeakRates:
     """Compute the rates on held-out records; those without relevance are left out."""
-    measured = [record for record in records if record.relevance is not None]
-    through = set(map(id, passing(policy, measured)))
-    return _leak_rates([(record, id(record) not in through) for record in measured])
+    return _leak_rates([(r, not passes(policy, r)) for r in records if r.relevance is not None])
 
 
 def leak_rates_by(folds: Sequence[LeakFold], beside: Records = ()) -> LeakRates:

@@ -123,23 +123,17 @@ def _as_bound(share: float) -> str:
 
 
 def _signals(signals: _Rows) -> Table:
-    columns = [
-        (heading, Cell.column([(one[when] or {}).get(name) for one in signals.values()], decimal))
-        for heading, name, when in (
-            ("Calibration error, raw", "calibration_error", "before"),
-            ("calibrated", "calibration_error", "after"),
-            ("Brier score, raw", "brier", "before"),
-            ("calibrated", "brier", "after"),
-        )
-    ]
-    columns += [
-        ("AUROC", [Cell(decimal(one["auroc"])) for one in signals.values()]),
-        ("Cases", [Cell(str(one["cases"])) for one in signals.values()]),
-    ]
-    notes = (WORDS.text("calibrator", *one) for one in signals.items())
-    return Table.from_columns(
-        "Signal", list(signals), columns, notes=(*notes, WORDS.text("calibration_error"))
+    columns = (
+        ("Calibration error, raw", "before.calibration_error", "decimal"),
+        ("calibrated", "after.calibration_error", "decimal"),
+        ("Brier score, raw", "before.brier", "decimal"),
+        ("calibrated", "after.brier", "decimal"),
+        ("AUROC", "auroc", "decimal"),
+        ("Cases", "cases"),
     )
+    notes = [WORDS.text("calibrator", *one) for one in signals.items()]
+    notes.append(WORDS.text("calibration_error"))
+    return Table.of_lines("Signal", signals, columns, notes=tuple(notes))
 
 
 def _ranking_table(found: Calibrated, rankings: _Rows) -> Table:

@@ -63,29 +63,20 @@ def mixed(sets: Sequence[CalibrationSet], missing: Missing | None) -> Calibratio
         ) from None
     # The questions of the test, by the mix or by its best scorer alone.
     taken = sets[0] if fit.is_better else sets[fit.best]
-    alone = {_key(record): record.relevance for record in taken.records}
-    records = []
-    for record in testing:
-        key = _key(record)
-        value = alone[key]
-        if fit.is_better:
-            value = fit.rule.value(said[key]) if key in said else None
-        records.append(replace(record, relevance=value))
-    scorer, aggregator = taken.scorer, taken.aggregator
+    values = {_key(record): record.relevance for record in taken.records}
     if fit.is_better:
+        values = {key: fit.rule.value(one) for key, one in said.items()}
         fingerprints = [one.scorer for one in sets if one.scorer is not None]
-        scorer, aggregator = fit.rule.fingerprint(fingerprints), JOINT
+        taken = replace(taken, scorer=fit.rule.fingerprint(fingerprints), aggregator=JOINT)
+    records = tuple(replace(record, relevance=values.get(_key(record))) for record in testing)
     asked = {record.question_id for record in records}
     return replace(
         taken,
-        records=tuple(records),
+        records=records,
         source=first.source,
         others=tuple(one.source for one in sets[1:]),
-        scorer=scorer,
-        aggregator=aggregator,
         tuned_on=tuned_together(sets),
         reviews={q: v for q, v in (first.reviews or {}).items() if q in asked},
-        makers={q: v for q, v in first.makers.items() if q in asked},
         mix=replace(fit, names=tuple(map(_named, sets))),
     )
 

@@ -373,9 +373,7 @@ def records_from_ookb(run: AnyPath) -> CalibrationSet:
 
 def _contents(run: MeasuredRun, rows: Iterable[MeasuredRow]) -> dict[tuple[str, str], str]:
     """Per case that did not fail, a hash of its question and of the passages in their order."""
-    texts = {one.own_passage: one.passage for one in run.questions.values()}
-    texts |= {name: one.text for name, one in run.passages.items()}
-    found = {}
+    found, texts = {}, run.texts
     for row in rows:
         if row.error is None:
             judged = [(name, texts.get(name)) for name in row.retrieved]
@@ -426,7 +424,8 @@ def _holding(run: MeasuredRun, question: Question, names: Sequence[str]) -> set[
 
 
 def _ookb_record(run: MeasuredRun, row: MeasuredRow) -> CalibrationRecord:
-    failed, elsewhere = row.error is not None, run.answered_elsewhere(row)
+    failed, review = row.error is not None, run.reviews.get(row.case_id)
+    elsewhere = review is not None and review.answered
     right = row.kind is CaseKind.IN_KB and not failed and not row.retrieval_miss
     question = run.questions[row.question_id]
     group = question.evidence

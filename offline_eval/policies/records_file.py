@@ -186,16 +186,10 @@ def _made_by(lines: list[tuple[int, dict[str, Any]]], path: str) -> CalibrationS
     if lines and "question_id" not in lines[0][1] and known & lines[0][1].keys():
         header = lines.pop(0)[1]
     hint = 'write fingerprints as `knowgate eval` does, e.g. {"kind": "bi_encoder"}'
-    found = check_model(_MeasuredBy, header, where=f"{path}:1", hint=hint)
-    tuned_on = found.tuned_on
-    stages = [one for one in (found.scorer, found.costly_scorer) if one is not None]
-    if tuned_on is None and not any(map(SufficiencyScorer.is_tuned, stages)):
-        tuned_on = ()
-    kept = known - {"tuned_on", "costly_scorer"}
-    return CalibrationSet(
-        records=(),
-        source=path,
-        cascade=None if found.costly_scorer is None else Cascade(costly=found.costly_scorer),
-        tuned_on=tuned_on,
-        **{name: getattr(found, name) for name in kept},
-    )
+    told = dict(check_model(_MeasuredBy, header, where=f"{path}:1", hint=hint))
+    costly: Fingerprint | None = told.pop("costly_scorer")
+    stages = [one for one in (told["scorer"], costly) if one is not None]
+    if told["tuned_on"] is None and not any(map(SufficiencyScorer.is_tuned, stages)):
+        told["tuned_on"] = ()
+    cascade = None if costly is None else Cascade(costly=costly)
+    return CalibrationSet(records=(), source=path, cascade=cascade, **told)

@@ -23,7 +23,7 @@ from ...guard.policy import Policy
 from ...guard.read_models import check_model, read_models
 from ..report.document import Document, Section, as_json
 from ..report.prose import Templates
-from ..report.tables import Cell, Table, Text
+from ..report.tables import Table, Text
 from ..report.text import counted, estimate_text, percent
 from ..run.grouping import grouped, most_frequent
 
@@ -165,8 +165,7 @@ def _values(
 ) -> dict[str, Any]:
     """What the report says without labels; shares as intervals."""
     guard, policy_id = every[0].made_by
-    guarantee = None if policy is None else policy.guarantee
-    certified = guarantee is not None and guarantee.certified
+    certified = bool(policy and policy.guarantee and policy.guarantee.certified)
     reasons = most_frequent(one.reason for one in every if one.abstains)
     found: dict[str, Any] = {
         "schema_version": Document.SCHEMA_VERSION,
@@ -261,7 +260,8 @@ def shadow_report(
     found = _values(decisions, about, policy)
     told = found["labels"] = None if labels is None else _against_labels(decisions, labels)
     begin, end = (f"{decisions[at].time:%Y-%m-%d %H:%M}" for at in (0, -1))
-    periods = found["periods"]
+    periods = [(one["begin"], one) for one in found["periods"]]
+    columns = ("Would abstain", "abstention"), ("Rests on", "decisions")
     failed = "A signal or the retrieval failed, or the input was unusable."
     figures = (
         ("Would abstain", found["abstention"], "Share of all decisions."),
@@ -279,7 +279,7 @@ def shadow_report(
             Section("Results", (Table.of_figures(figures, unit="Decisions"),)),
             Section("Why it abstains", (_reasons(found),)),
             Section("What enforcing would have changed", (_changes(found),)),
-            Section("Over time", (_share_table("Period begins (UTC)", "Would abstain", periods),)),
+            Section("Over time", (Table.of_lines("Period begins (UTC)", periods, columns),)),
             None if told is None else _labelled_section(told),
             Section("The policy", (_WORDS.text("promise", policy),)),
         ),
@@ -359,38 +359,30 @@ def _against_labels(decisions: Sequence[LoggedDecision], path: AnyPath) -> dict[
     return found
 
 
-def _share_table(name: str, share: str, rows: Iterable[Mapping[str, Any]], *notes: Text) -> Table:
+def _share_table(name: str, share: str, shares: Mapping[str, Interval], *notes: Text) -> Table:
     """A table of shares with what they rest on."""
-    shown = [tuple(row.values()) for row in rows]
-    columns = [
-        (share, [Cell.estimate(one) for _, _, one in shown]),
-        ("Rests on", [number for _, number, _ in shown]),
-    ]
-    return Table.from_columns(name, [first for first, _, _ in shown], columns, notes=notes)
-
-
-def _rows(shares: Mapping[str, Interval]) -> list[dict[str, Any]]:
-    return [{"name": name, "n": one.n, "share": one} for name, one in shares.items()]
+    lines = {title: {"share": one, "n": one.n} for title, one in shares.items()}
+    return Table.of_lines(name, lines, ((share, "share"), ("Rests on", "n")), notes=notes)
 
 
 def _reasons(found: Mapping[str, Any]) -> Table | str:
     if not found["reasons"]:
         return "No decision abstains."
     note = _WORDS.text("repeated")
-    return _share_table("Reason", "Share of all decisions", _rows(found["reasons"]), note)
+    return _share_table("Reason", "Share of all decisions", found["reasons"], note)
 
 
 def _changes(found: Mapping[str, Any]) -> Table:
     routes = ", ".join(f"{name} {percent(share.value)}" for name, share in found["routes"].items())
     changes = {_CHANGES[name]: share for name, share in found["changes"].items()}
     notes = "In shadow mode every reply is made from all passages.", f"By route: {routes}"
-    return _share_table("The reply is", "Share of all decisions", _rows(changes), *notes)
+    return _share_table("The reply is", "Share of all decisions", changes, *notes)
 
 
 def _labelled_section(told: Mapping[str, Any]) -> Section:
     names = [line.split(" :: ") for line in _WORDS.paragraphs("measures")]
-    rows = _rows({title: told[name] for name, title, _ in names})
-    table = _share_table("Measure", "Share", rows, *((title, text) for _, title, text in names))
+    shares = {title: told[name] for name, title, _ in names}
+    table = _share_table("Measure", "Share", shares, *((title, text) for _, title, text in names))
     said = (
         f"{counted(told['questions'], 'labelled question')}. The shares hold for all "
         "traffic only where the labelled questions are a random sample of it."

@@ -112,12 +112,11 @@ def write_calibrated(
             writer = ReportWriter(page.parent, ("json", "html"), page=page.name)
             writer.write(calibration_document(found))
         if found.reported_by_run:
-            run = Path(found.measured.source)
-            note = _note(found.policy, _questions(found.certify), _questions(found.test))
+            certify, test = map(_questions, (found.certify, found.test))
             folds = [(fold.threshold, _questions(fold.records)) for fold in found.folds]
-            note["folds"] = [{"threshold": one, "questions": names} for one, names in folds]
-            write_json(run / "calibration.json", note | {"seed": found.seed})
-            (run / _REFUSAL).unlink(missing_ok=True)
+            told = [{"threshold": one, "questions": names} for one, names in folds]
+            run = Path(found.measured.source)
+            _note(run, found.policy, certify, test, folds=told, seed=found.seed)
     return True
 
 
@@ -132,22 +131,23 @@ def judge_by(run: AnyPath, policy: Policy) -> None:
     measured = MeasuredRun.read(root, with_calibration=False)
     hint = f"measure with --aggregator {policy.aggregator}"
     measured.manifest.require_of(policy, where=str(root), hint=hint)
-    note = _note(policy, [], list(measured.questions)) | {"given_policy": True}
-    write_json(root / "calibration.json", note)
-    (root / _REFUSAL).unlink(missing_ok=True)
+    _note(root, policy, [], list(measured.questions), given_policy=True)
 
 
-def _note(policy: Policy, certify: list[str], test: list[str]) -> dict[str, Any]:
-    """Content of `calibration.json` in a run folder."""
+def _note(run: Path, policy: Policy, certify: list[str], test: list[str], **more: Any) -> None:
+    """Write `calibration.json` in a run folder, in the place of a refusal."""
     guarantee = policy.guarantee
-    return {
+    note = {
         "schema_version": Manifest.SCHEMA_VERSION,
         "policy": json.loads(policy.to_json()),
         "risk": None if guarantee is None else guarantee.risk,
         "delta": None if guarantee is None else guarantee.delta,
         "calibration_questions": certify,
         "test_questions": test,
+        **more,
     }
+    write_json(run / "calibration.json", note)
+    (run / _REFUSAL).unlink(missing_ok=True)
 
 
 def _questions(records: Iterable[CalibrationRecord]) -> list[str]:

@@ -332,7 +332,12 @@ class Calls(Generic[Item]):
                 before stay.
             ValueError: `failed` made no row that can be stored under the item's key.
         """
-        everything = _by_key(items, self.key)
+        everything: dict[str, Item] = {}
+        for item in items:
+            name = self.key(item)
+            if name in everything:
+                raise InputError(f"two items have the key {name[:80]!r}", where="items")
+            everything[name] = item
         todo = [(name, item) for name, item in everything.items() if name not in table.done]
         so_far = Progress(self.stage, len(everything), len(everything) - len(todo))
         rate = RateLimit(self.limits.rate)
@@ -408,16 +413,6 @@ def _value(row: object, name: str) -> Any:
     return row.get(name) if isinstance(row, Mapping) else getattr(row, name, None)
 
 
-def _by_key(items: Iterable[Item], key: Callable[[Item], str]) -> dict[str, Item]:
-    found: dict[str, Item] = {}
-    for item in items:
-        name = key(item)
-        if name in found:
-            raise InputError(f"two items have the key {name[:80]!r}", where="items")
-        found[name] = item
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class RayPool:
     """Workers on a Ray cluster.
@@ -491,13 +486,10 @@ class RayPool:
         items = list(items)
         here = replace(calls, limits=self.limits(calls.limits))
         if all(calls.key(item) in table.done for item in items):
-            return await here.run(items, _never_called, table)
+            # Nothing is called, and no worker needed.
+            return await here.run(items, send, table)
         async with self.open(factory, calls.limits) as ask:
             return await here.run(items, lambda item: ask(send(item)), table)
-
-
-async def _never_called(item: Item) -> Row:
-    raise AssertionError(item)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,7 @@ def _run_in_thread(work: Coroutine[Any, Any, _Result]) -> _Result:
     async def cancellable() -> _Result:
         task = asyncio.current_task()
         assert task is not None
-        loop = asyncio.get_running_loop()
-        cancel.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
+        cancel.set_result(lambda: task.get_loop().call_soon_threadsafe(task.cancel))
         return await work
 
     with ThreadPoolExecutor(1) as thread:
@@ -132,8 +131,6 @@ def _perform(future: Future[Any], task: Callable[[], Any]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
-        result = task()
+        future.set_result(task())
     except BaseException as error:  # noqa: BLE001 - passed on to the caller
         future.set_exception(error)
-    else:
-        future.set_result(result)

@@ -241,11 +241,6 @@ class MeasuredRun:
         verdicts = {verdict.value: said.count(verdict) for verdict in Review.Verdict}
         return {"left_out": cases, "reviewed": len(said), **verdicts, "open": cases - len(said)}
 
-    def answered_elsewhere(self, row: MeasuredRow) -> bool:
-        """Whether a review found the question of a left-out case answered by another passage."""
-        review = self.reviews.get(row.case_id)
-        return review is not None and review.answered
-
     @property
     def texts(self) -> dict[str, str]:
         """The texts that the run knows, by passage id.

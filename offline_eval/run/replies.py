@@ -91,8 +91,8 @@ class RepliesManifest(Manifest):
             TypeError: a field is missing, or there is none of this name.
         """
         wanted = {"settings", "systems", "cases", "replies"}
-        if not wanted <= fields.keys() <= cls.model_fields.keys():
-            wrong = (wanted - fields.keys()) | (fields.keys() - cls.model_fields.keys())
+        wrong = (wanted - fields.keys()) | (fields.keys() - cls.model_fields.keys())
+        if wrong:
             raise TypeError(f"missing or unknown fields of a run: {', '.join(sorted(wrong))}")
         held = Counter(passage.knowledge_base for passage in passages)
         asked = Counter(question.knowledge_base for question in questions)
@@ -279,7 +279,7 @@ class Judgement(Stored):
 
 
 _QUESTIONS = TableSpec("questions", Question, "question_id", whole=True)
-_PASSAGES = TableSpec("passages", StoredPassage, "passage_id", whole=True)
+PASSAGES = TableSpec("passages", StoredPassage, "passage_id", whole=True)
 _CASES = TableSpec("cases", ReplyCase, "case_id", whole=True)
 _POLICIES = TableSpec("policies", StoredPolicy, "guard", whole=True)
 
@@ -322,7 +322,7 @@ class RepliesRun:
         self.manifest = RepliesManifest.checked(value, where=where, hint=MAKE_AGAIN)
         self.systems = {system.system_id: system for system in self.manifest.systems}
         self.questions = _QUESTIONS.by_key(folder)
-        self.passages = _PASSAGES.by_key(folder) if _PASSAGES.path(folder).exists() else {}
+        self.passages = PASSAGES.by_key(folder) if PASSAGES.path(folder).exists() else {}
         self.cases = _CASES.by_key(folder)
         _known(folder, "cases", self.cases, "question_id", self.questions)
         self.replies: dict[str, ReplyRow] = self.REPLIES.by_key(folder)
@@ -398,7 +398,7 @@ class RepliesRun:
             StoredPolicy(guard=name, policy=json.loads(policy.to_json()))
             for name, policy in policies.items()
         ]
-        specs: tuple[TableSpec[Any], ...] = (_QUESTIONS, _PASSAGES, _CASES, _POLICIES)
+        specs: tuple[TableSpec[Any], ...] = (_QUESTIONS, PASSAGES, _CASES, _POLICIES)
         tables = zip(specs, (questions, passages, cases, stored), strict=True)
         kept = [one for one in tables if stored or one[0] is not _POLICIES]
         return {f"{spec.name}.jsonl": partial(_write, spec, rows) for spec, rows in kept}

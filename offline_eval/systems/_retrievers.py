@@ -20,6 +20,7 @@ from ..data.questions import KnowledgeBase
 from ..run.questions import CaseKind
 from ..run.replies import ReplyContext, StoredPassage
 from .factory import load_object
+from .guards import normalised
 from .models import CallMeter, TextModel, ask
 from .plan import Case, prompt_of_package, require_retrieval
 from .retrieval import (
@@ -75,7 +76,7 @@ def _search(
         # Answers that cancel each other out point nowhere; the first one still does.
         if len(texts) > 1 and length > 1e-6:
             vector = (mean / length).astype(np.float32)
-        return index.nearest(vector, top_k, case.passage_id if case.kind.leaves_out else None)
+        return index.nearest(vector, top_k, {case.passage_id} if case.kind.leaves_out else ())
 
     async def search(case: Case, texts: list[str]) -> ReplyContext:
         loop = asyncio.get_running_loop()
@@ -168,7 +169,7 @@ def own_retriever(
     asked = ServedChain(retriever, name=name).retriever
     words = {key: _words(text) for key, text in knowledge_base.passages.items()}
     # Of equal texts the first counts.
-    ids = {_plain(text): key for key, text in reversed(knowledge_base.passages.items())}
+    ids = {normalised(text): key for key, text in reversed(knowledge_base.passages.items())}
 
     async def retrieve(case: Case) -> Retrieved:
         texts = [one.page_content for one in documents_of(await asked.ainvoke(case.question))]
@@ -177,7 +178,7 @@ def own_retriever(
         names: dict[str, str] = {}
         others: dict[str, StoredPassage] = {}
         for text in texts:
-            plain = _plain(text)
+            plain = normalised(text)
             if not plain or plain in names or (gone is not None and _overlap(_words(text), gone)):
                 continue
             key = ids.get(plain)
@@ -194,13 +195,9 @@ def own_retriever(
     return retrieve
 
 
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
-
-
 def _words(text: str) -> str:
     """The words between spaces, so that "art" does not stand in "party"."""
-    return f" {' '.join(words_of(text)) or _plain(text)} "
+    return f" {' '.join(words_of(text)) or normalised(text)} "
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -12,16 +12,14 @@ from typing import Any
 from langchain_core.runnables import Runnable
 
 from ...guard.errors import InputError, MissingDependencyError
-from ...guard.files import read_text, write_text
 from ...guard.registry import PYTHON
 from ..data.embedding import Encoder
-from ..data.questions import KnowledgeBase, QuestionRecord
+from ..data.questions import KnowledgeBase
 from ..run import RowError
 from ..run.calls import Calls, RunOptions
-from ..run.replies import StoredPassage
+from ..run.replies import PASSAGES, StoredPassage
 from ..run.table import TableSpec
 from ._retrievers import load_retriever
-from ._synthetic import synthetic_questions
 from .factory import load_chat_model
 from .models import takes_prompt
 from .plan import Asked, Case, Systems
@@ -84,16 +82,6 @@ class SystemRun:
             found = models.get(name)
             return load_chat_model(name) if found is None else found
         return next(filter(takes_prompt, models.values()), None)
-
-    def synthetic_questions(
-        self, records: Sequence[QuestionRecord], *, seed: int
-    ) -> dict[str, str]:
-        """Make up questions on a knowledge base's topics that it does not answer, by id.
-
-        Raises:
-            InputError: there is no language model that writes, or no question.
-        """
-        return synthetic_questions(records, self.encoder, self.writer(), seed=seed)
 
     def searches(self, items: Sequence[Asked]) -> bool:
         """Whether passages are looked for by embedding."""
@@ -168,7 +156,9 @@ class SystemRun:
         contexts = _CONTEXTS.by_key(folder)
         # What a retriever of the user's own found besides the knowledge base, each once.
         own = {one.passage_id: one for context in contexts.values() for one in context.passages}
-        _add_passages(folder / "passages.jsonl", list(own.values()))
+        stored = PASSAGES.by_key(folder)
+        if own.keys() - stored.keys():
+            PASSAGES.write(folder, (stored | own | stored).values())
         held: dict[str, dict[str, str]] = defaultdict(dict)
         for passage in (*passages, *own.values()):
             held[passage.knowledge_base][passage.passage_id] = passage.text
@@ -203,11 +193,3 @@ class SystemRun:
                 one = name, item.base, item.case
                 wanted.setdefault(context_id(name, item.case.case_id), one)
         return wanted
-
-
-def _add_passages(path: Path, passages: Sequence[StoredPassage]) -> None:
-    text = read_text(path, links=False)
-    held = {StoredPassage.model_validate_json(line).passage_id for line in text.split("\n") if line}
-    new = [passage for passage in passages if passage.passage_id not in held]
-    if new:
-        write_text(path, text + "".join(passage.model_dump_json() + "\n" for passage in new))

@@ -73,22 +73,21 @@ class GuardChoice:
         Raises:
             InputError: a policy that cannot be read, a run without one, or the same guard twice.
         """
-        found: list[GuardChoice] = []
+        found: dict[str, GuardChoice] = {}
         for spec in specs or (OFF,):
             choice = _choice(os.fspath(spec))
-            if any(other.sha256 == choice.sha256 for other in found):
+            if any(other.sha256 == choice.sha256 for other in found.values()):
                 raise InputError(
                     "is named twice",
                     where=f"--guard {os.fspath(spec)}",
                     hint="name each guard once",
                 )
-            taken = {other.name for other in found}
             # Two policies of one file name, from two folders.
             longer = f"{Path(spec).absolute().parent.name}/{choice.name}"
             names = chain((choice.name, longer), (f"{longer}-{number}" for number in count(2)))
-            free = next(name for name in names if name not in taken)
-            found.append(replace(choice, name=free))
-        return tuple(found)
+            free = next(name for name in names if name not in found)
+            found[free] = replace(choice, name=free)
+        return tuple(found.values())
 
     @staticmethod
     def load_guards(

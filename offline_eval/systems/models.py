@@ -135,8 +135,7 @@ def reply_text(output: object) -> str:
         'At nine.'
     """
     if isinstance(output, Mapping):
-        named = [output[name] for name in _REPLY_FIELDS if name in output]
-        output = named[0] if named else output
+        output = next((output[name] for name in _REPLY_FIELDS if name in output), output)
     if isinstance(output, GuardedAnswer):
         return output.answer
     if isinstance(output, (str, BaseMessage)):
@@ -185,8 +184,7 @@ async def decide(
     token = _meter.set(meter)
     try:
         # Inside a runnable, so that LangChain counts the calls to this decision.
-        step: Runnable[Any, Decision] = RunnableLambda(deciding)
-        return await step.ainvoke(None, RunnableConfig(callbacks=[meter]))
+        return await RunnableLambda(deciding).ainvoke(None, RunnableConfig(callbacks=[meter]))
     finally:
         _meter.reset(token)
 

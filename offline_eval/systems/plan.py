@@ -381,9 +381,8 @@ def _system(
     model: str, prompt: SystemPrompt | None, retrieval: str, guard: GuardChoice, top_k: int
 ) -> ReplySystem:
     named = "" if prompt is None else prompt.name
-    parts = [part for part in (model, retrieval, named) if part]
     return ReplySystem(
-        system_id=guarded_id("·".join(parts), guard.name),
+        system_id=guarded_id("·".join(filter(None, (model, retrieval, named))), guard.name),
         model=model,
         prompt=named,
         prompt_sha256="" if prompt is None else prompt.sha256,

@@ -62,8 +62,8 @@ class Replay:
         by_system = grouped(rows, lambda row: row.system_id)
         for name, system in found.systems.items():
             own = by_system.get(name, [])
-            contexts = [row.context for row in own if row.context is not None]
-            sizes = (len(one.passages) for one in contexts if one.kind == "passages")
+            contexts = (row.context for row in own)
+            sizes = (len(one.passages) for one in contexts if one and one.kind == "passages")
             record = system.model_copy(update={"top_k": max(sizes, default=None)})
             for replayed in systems.behind_guards(record) if own else ():
                 self.systems.append(replayed)

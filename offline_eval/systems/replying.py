@@ -29,7 +29,7 @@ from .models import (
     repeats_itself,
 )
 from .plan import Asked, Systems, split_citation
-from .retrieval import Retrieved, context_texts
+from .retrieval import Retrieved
 
 _Value = TypeVar("_Value")
 
@@ -133,7 +133,8 @@ class Replier:
 
     def _texts(self, context: ReplyContext, base: str) -> dict[str, str]:
         """Passage id → text of what a context refers to, in its order."""
-        return context_texts(context, self.passages.get(base, {}), self.passages.get("", {}))
+        held, others = self.passages.get(base, {}), self.passages.get("", {})
+        return {name: held[name] if name in held else others[name] for name in context.names(held)}
 
     async def answer(self, items: Sequence[Asked], system: object) -> list[ReplyRow]:
         """Ask the systems, or take the replies of the logs; also in the worker of a Ray cluster."""
@@ -202,8 +203,7 @@ class Replier:
         shown = self.shown(found.context, item.base)
         decision: Decision | None = None
         if item.system.guarded:
-            decision = await self._decided(item, shown, meter)
-            standing = self._replies.standing(decision, shown.passages)
+            decision, standing = await self._decided(item, shown, meter)
             if standing is not None:
                 return _row(item, shown, standing, decision, meter, started)
             if decision.route is Route.ANSWER:
@@ -228,8 +228,13 @@ class Replier:
 
     # -- the guard ----------------------------------------------------------------
 
-    async def _decided(self, item: Asked, shown: Shown, meter: CallMeter) -> Decision:
-        """The decision on what a guard gets to see, shared where it is the same one."""
+    async def _decided(
+        self, item: Asked, shown: Shown, meter: CallMeter
+    ) -> tuple[Decision, str | None]:
+        """The decision on what a guard gets to see, and the reply that stands by it, if any.
+
+        A decision is shared where it is the same one.
+        """
         name, model = item.system.guard, item.system.model
         guard = self.guard(name, model)
         texts = self._seen_by_guard(item, shown)
@@ -237,7 +242,7 @@ class Replier:
         key = (name, model if asks else "", sha256_of(item.case.question, *texts))
         make = partial(decide, guard, item.case.question, texts, meter)
         decision, _ = await self._once(key, make)
-        return decision
+        return decision, self._replies.standing(decision, shown.passages)
 
     def _seen_by_guard(self, item: Asked, shown: Shown) -> tuple[str, ...]:
         if shown.context.kind != "all_but":
@@ -274,8 +279,7 @@ class Replier:
         except KeyError:
             raise InputError("the log does not hold the texts of its context") from None
         shown = Shown(item.context, texts)
-        decision = await self._decided(item, shown, meter)
-        standing = self._replies.standing(decision, shown.passages)
+        decision, standing = await self._decided(item, shown, meter)
         if standing is not None:
             return _row(item, shown, standing, decision, meter)
         replies = {Route.FOLLOW_CONTEXT: item.logged, Route.ANSWER: item.closed_book}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from typing import TypeAlias
 
 import numpy as np
@@ -43,23 +43,6 @@ class Retrieved(Stored):
     input_tokens: int | None = 0
     output_tokens: int | None = 0
     error: RowError | None = None
-
-
-def context_texts(
-    context: ReplyContext | None, held: Mapping[str, str], others: Mapping[str, str]
-) -> dict[str, str]:
-    """The texts that a context refers to, by id; none for a closed book or an unknown context.
-
-    Args:
-        context: by reference.
-        held: the passages of its knowledge base.
-        others: further texts.
-
-    Raises:
-        KeyError: a text is not there.
-    """
-    names = () if context is None else context.names(held)
-    return {name: held[name] if name in held else others[name] for name in names}
 
 
 # From a case to its context, without the case's own passage where it is left out. A case has no
@@ -142,13 +125,13 @@ class PassageIndex:
         self.ids = list(knowledge_base.passages)
         self.matrix = embed_all(list(knowledge_base.passages.values()), encoder)
 
-    def nearest(self, vector: NDArray[np.float32], k: int, without: str | None = None) -> list[str]:
+    def nearest(self, vector: Floats32, k: int, without: Collection[str] = ()) -> list[str]:
         """Ids of the `k` passages nearest to a vector, best first; ties keep their order.
 
         Args:
             vector: of shape (dimensions,).
             k: at most this many.
-            without: a passage that must not be found.
+            without: passages that must not be found.
         """
-        rows, _ = top_k(vector[None, :], self.matrix, k + 1)
-        return [name for row in rows[0] if (name := self.ids[row]) != without][:k]
+        rows, _ = top_k(vector[None, :], self.matrix, k + len(without))
+        return [name for row in rows[0] if (name := self.ids[row]) not in without][:k]

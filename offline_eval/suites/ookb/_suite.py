@@ -25,6 +25,7 @@ from ...systems.factory import load_judges
 from ...systems.leaving_out import note_left_out_check
 from ...systems.plan import Asked
 from ...systems.replying import Replier
+from ...systems.synthetic import synthetic_questions
 from ..base import Suite, SuiteRun
 from ..parts import Overview, System, Work
 from ._preparing import WORDS, Prepared, cost_table, prepare
@@ -227,7 +228,9 @@ def _made_up(
     return {
         base.name: [
             Question(question_id=f"{base.name}/{name}", question=text, knowledge_base=base.name)
-            for name, text in run.synthetic_questions(base.records, seed=work.settings.seed).items()
+            for name, text in synthetic_questions(
+                base.records, run.encoder, run.writer(), seed=work.settings.seed
+            ).items()
         ]
         for base in prepared.bases
     }

@@ -160,12 +160,11 @@ class Instruments(System):
         try:
             self._index = self._index or PassageIndex(base, self.encoder)
             (vector,) = self.encoder.embed([case.question])
-            nearest = self._index.nearest(vector, k + len(gone))
+            ids = tuple(self._index.nearest(vector, k, gone))
         except Exception as error:
             # One bad question is a row, not the end of the run. The message of a foreign error
             # may quote the question: only its type is kept.
             raise SignalError("retrieval", f"raised {type(error).__name__}") from error
-        ids = tuple(name for name in nearest if name not in gone)[:k]
         missed = case.kind is CaseKind.IN_KB and case.passage_id not in ids
         return ids, tuple(base.passages[name] for name in ids), missed
 

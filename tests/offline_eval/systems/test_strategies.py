@@ -32,7 +32,6 @@ from knowgate.offline_eval.systems.retrieval import (
     PassageIndex,
     Retrieved,
     Retriever,
-    context_texts,
 )
 from tests.offline_eval.suites.ookb.toy import embed
 
@@ -89,7 +88,9 @@ def _passages(found: Retrieved) -> tuple[str, ...]:
 
 def _texts(found: Retrieved, base: KnowledgeBase = BASE) -> list[str]:
     others = {one.passage_id: one.text for one in found.passages}
-    return list(context_texts(found.context, base.passages, others).values())
+    held = base.passages
+    names = [] if found.context is None else found.context.names(held)
+    return [held[name] if name in held else others[name] for name in names]
 
 
 def test_direct_gives_nothing_to_read() -> None:

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableLambda
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.questions import QuestionRecord
-from knowgate.offline_eval.systems._synthetic import clusters_of, synthetic_questions
+from knowgate.offline_eval.systems.synthetic import clusters_of, synthetic_questions
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
 from tests.support.fakes import FailingLanguageModel
 
