@@ -110,10 +110,27 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
             characters=settings.context_chars,
         )
         if CaseKind.SYNTHETIC in settings.cases and prepared.systems.live:
-            prepared = replace(prepared, synthetic=_made_up(work, prepared, run))
+            prepared = replace(prepared, synthetic=self._made_up(work))
             self.prepared = prepared
         run.require(prepared.items)
         work.cases = prepared.items
+
+    def _made_up(self, work: Work[OokbSettings, Asked]) -> dict[str, list[Question]]:
+        """Return made-up questions by knowledge base: those of the folder, or else new ones."""
+        if (work.folder / "manifest.json").exists() and RepliesRun.is_in(work.folder):
+            before = RepliesRun.read(work.folder)
+            cases = [case for case in before.cases.values() if case.kind is CaseKind.SYNTHETIC]
+            asked = (before.questions[case.question_id] for case in cases)
+            return grouped(asked, lambda question: question.knowledge_base)
+        return {
+            base.name: [
+                Question(question_id=f"{base.name}/{name}", question=text, knowledge_base=base.name)
+                for name, text in self._run.synthetic_questions(
+                    base.records, seed=work.settings.seed
+                ).items()
+            ]
+            for base in self.prepared.bases
+        }
 
     def manifest(self, work: Work[OokbSettings, Asked]) -> RepliesManifest:
         """Name what decides the replies: systems, questions, models and retriever."""
@@ -223,21 +240,3 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
     def report(self, summary: RepliesSummary) -> Document:
         """Show which system abstains when it should."""
         return replies_document(summary)
-
-
-def _made_up(
-    work: Work[OokbSettings, Asked], prepared: Prepared, run: SystemRun
-) -> dict[str, list[Question]]:
-    """Return made-up questions by knowledge base: those of the folder, or else new ones."""
-    if (work.folder / "manifest.json").exists() and RepliesRun.is_in(work.folder):
-        before = RepliesRun.read(work.folder)
-        cases = [case for case in before.cases.values() if case.kind is CaseKind.SYNTHETIC]
-        asked = (before.questions[case.question_id] for case in cases)
-        return grouped(asked, lambda question: question.knowledge_base)
-    return {
-        base.name: [
-            Question(question_id=f"{base.name}/{name}", question=text, knowledge_base=base.name)
-            for name, text in run.synthetic_questions(base.records, seed=work.settings.seed).items()
-        ]
-        for base in prepared.bases
-    }

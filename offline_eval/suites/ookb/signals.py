@@ -222,8 +222,7 @@ def served_counts(run: MeasuredRun) -> dict[str, Any]:
         if len(answer) >= FEWEST_WORDS and row.case_id not in run.reviews:
             texts = (run.passages[name].text for name in row.retrieved if name in run.passages)
             elsewhere += any(stands_in(words_of(text), answer) for text in texts)
-    counts = {"short_contexts": short, "answer_elsewhere": elsewhere}
-    return {"sources_found_by": found_by, **counts}
+    return {"sources_found_by": found_by, "short_contexts": short, "answer_elsewhere": elsewhere}
 
 
 class SignalsSummary:

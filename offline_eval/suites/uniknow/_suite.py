@@ -13,7 +13,6 @@ from ....calibration.risk.fit import PolicyBinding
 from ....calibration.training.scenarios import ScenarioTrainingSettings, train_scenarios
 from ....guard.contracts import RelevanceScorer, TextEmbedder
 from ....guard.errors import InputError
-from ....guard.fingerprint import default_aggregator
 from ....guard.policy import Policy
 from ....guard.prompts import Prompt
 from ....guard.signals.confidence import load_estimator
@@ -153,8 +152,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
         kind = "cascade" if hasattr(lm, "score_options") else "sampled_consistency"
         prompt = Prompt("uniknow.closed_book", prompts.closed_book)
         estimator = load_estimator(kind, lm, prompt=prompt)
-        aggregator = default_aggregator(scorer.fingerprint.kind)
-        return SignalMeter(scorer, estimator, aggregator, untrained("naive", lm, prompts))
+        return SignalMeter(scorer, estimator, untrained("naive", lm, prompts))
 
     def _training_of(self, settings: UniKnowSettings, name: str = "") -> ScenarioTrainingSettings:
         """Return the settings of a method's training: preferences or supervised."""

@@ -276,8 +276,7 @@ def split_questions(
     taken: dict[Knowledge, list[str]] = {side: [] for side in _SIDES}
     in_training: set[str] = set()
     for group in members:
-        sides = grouped((question.id for question in group), knowledge.__getitem__)
-        own = {side: sides.get(side, []) for side in _SIDES}
+        own = {side: [one.id for one in group if knowledge[one.id] is side] for side in _SIDES}
         fits = all(len(taken[side]) + len(own[side]) <= spare[side] for side in _SIDES)
         if fits and any(own[side] and len(taken[side]) < _TRAINING_PER_SIDE for side in _SIDES):
             in_training.update(question.id for question in group)
