@@ -97,9 +97,9 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
 
     def begin(self, work: Work[MeasureSettings, MeasuredCase]) -> None:
         """Find what is left out for each question, and which questions are one unit by that."""
-        instruments = _instruments(work.systems)
-        instruments.settings = work.settings
-        work.cases = instruments.located(work.cases)
+        found = _instruments(work.systems)
+        found.settings = work.settings
+        work.cases = found.located(work.cases)
 
     def manifest(self, work: Work[MeasureSettings, MeasuredCase]) -> MeasuredManifest:
         """Name scorer and retriever by their fingerprints."""

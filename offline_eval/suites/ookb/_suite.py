@@ -204,7 +204,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     def finish(self, work: Work[OokbSettings, Asked]) -> None:
         """Store the labels that came with logs, and judge the replies."""
-        prepared, folder = self.prepared, work.run.folder
+        prepared, folder, options = self.prepared, work.run.folder, work.options
         if prepared.replay.items:
             by_id = {row.reply_id: row for row in work.run[RepliesRun.REPLIES].rows()}
             with RepliesRun.JUDGEMENTS.open(folder) as table:
@@ -213,9 +213,9 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
             failed = judge_run(
                 folder,
                 self._asked,
-                retry_failed=work.options.retry_failed,
-                limits=work.options.limits,
-                on_progress=work.options.on_progress,
+                retry_failed=options.retry_failed,
+                limits=options.limits,
+                on_progress=options.on_progress,
             ).failed
             if failed:
                 work.note(WORDS.text("verdicts_failed", failed, str(folder)))

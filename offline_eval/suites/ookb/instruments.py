@@ -248,8 +248,7 @@ class ServedInstruments(Instruments):
             "top_k": max(1, self.search.served),
             "passage": "chunk",
             "chain": self.chain.description,
-            "source_key": self.settings.source_key,
-            "leave_out": self.settings.leave_out,
+            **self.settings.model_dump(include={"source_key", "leave_out"}),
             **self.chain.details,
         }
 
