@@ -176,8 +176,7 @@ def text_contexts(
     """
     alike = grouped(stated.values(), lambda one: one.shape.form)
     of_kind = grouped(stated.values(), lambda one: one.shape.kind)
-    held = [one for one in questions if one.id in stated]
-    group_of = {stated[one.id].window: one.group for one in reversed(held)}
+    group_of = {stated[q.id].window: q.group for q in reversed(questions) if q.id in stated}
 
     def stated_of(question: Question) -> StatedAnswer:
         if question.id not in stated:

@@ -122,9 +122,8 @@ def _situations_plot(methods: Mapping[str, Mapping[str, Any]]) -> Plot | None:
         for one in SITUATIONS
     }
     words = CONTENT["plot"]
-    return (
-        dots(("situations", words["title"], words["caption"]), labels, panels) if labels else None
-    )
+    about = "situations", words["title"], words["caption"]
+    return dots(about, labels, panels) if labels else None
 
 
 # Share of a method's replies that may have failed for it still to be compared.

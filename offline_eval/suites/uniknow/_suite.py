@@ -320,8 +320,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
             assert self._policy is not None
             base = partial(self._once, name.removeprefix("guard_"), system)
             replies = guarded(base, self._policy, self._meter)(cases)
-        pairs = zip(cases, replies, strict=True)
-        return [UniKnowRow.of(name, case, reply) for case, reply in pairs]
+        return [UniKnowRow.of(name, case, told) for case, told in zip(cases, replies, strict=True)]
 
     def _once(self, name: str, system: System, cases: Sequence[Case]) -> list[Reply]:
         """Ask an untrained method for what no stored row or signal holds."""

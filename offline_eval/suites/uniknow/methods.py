@@ -127,8 +127,7 @@ def choose_methods(
     wanted = {*names, *(METHOD_NAMES if ALL_METHODS in names else ())}
     ordered = [name for name in _KNOWN if name in wanted]
     ordered += _ABLATIONS if ablations else ()
-    reasons = {name: "" if lm is None else _why_not(name, lm) for name in ordered}
-    left_out = {name: reason for name, reason in reasons.items() if reason}
+    left_out = {name: why for name in ordered if lm is not None and (why := _why_not(name, lm))}
     for name in left_out if ALL_METHODS not in names else ():
         hint = "leave the method out, or use a local model"
         raise InputError(left_out[name], where=name, hint=hint)
