@@ -178,8 +178,7 @@ def _lines(summary: RepliesSummary) -> dict[str, Any]:
 
 
 def _heading(summary: RepliesSummary) -> str:
-    factors = summary.factors if len(summary.names) > 1 else ()
-    return SEPARATOR.join(factors).capitalize() or "System"
+    return SEPARATOR.join(summary.factors).capitalize() if len(summary.names) > 1 else "System"
 
 
 def _glance(summary: RepliesSummary) -> dict[str, dict[str, Any]]:

@@ -169,9 +169,8 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         folder, options = work.run.folder, work.options
         for warning in prepared.replay.warnings:
             work.note(f"left out: {warning}")
-        left_out = {
-            one.case.question_id for one in prepared.items if one.case.kind is CaseKind.LEFT_OUT
-        }
+        _, passages, cases, _ = prepared.stored
+        left_out = {one.question_id for one in cases if one.kind is CaseKind.LEFT_OUT}
         asked = [
             ([one for one in base.asked if one.question_id in left_out], base.knowledge_base)
             for base in prepared.bases
@@ -180,7 +179,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         self._replier = run.retrieve(
             folder,
             prepared.items,
-            prepared.stored[1],
+            passages,
             limits=options.limits,
             on_progress=options.on_progress,
             retry_failed=options.retry_failed,

@@ -62,8 +62,7 @@ class MeasuredCase(Case):
     ) -> MeasuredCase:
         """Make a case of a question, whose passage is in the knowledge base if that has any."""
         passage = "" if base is None else base.passage_of.get(record.question_id, "")
-        case = Case.of(record, kind, passage)
-        return cls(**asdict(case), record=record, knowledge_base=base)
+        return cls(**asdict(Case.of(record, kind, passage)), record=record, knowledge_base=base)
 
     def row(self, model: type[MeasuredRow] = MeasuredRow, **measured: Any) -> MeasuredRow:
         """Make the row of the case; what is not measured is empty."""

@@ -323,12 +323,11 @@ def _same_cases(measured: Sequence[MeasuredScorer]) -> tuple[list[MeasuredRow], 
 
 
 def _paired(measured: Sequence[MeasuredScorer], cases: Sequence[MeasuredRow]) -> PairedScores:
-    questions = measured[0][1].questions
     scores = {name: {row.case_id: _score(row) for row in run.rows} for name, run, _ in measured}
 
     def owner(row: MeasuredRow) -> str:
         """What a case is evidence about: its unit, or the topic of an unanswerable question."""
-        question = questions[row.question_id]
+        question = measured[0][1].questions[row.question_id]
         topic = question.topic if row.kind is CaseKind.UNANSWERABLE else None
         return f"topic {topic}" if topic else question.evidence
 

@@ -260,8 +260,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
         plan = make_plan(dataset, built, estimates, settings)
         untrained = _untrainable(plan, work)
         rows = len(plan.evaluation) * (len(work.systems) - len(untrained))
-        left_out = {**self._left_out, **untrained}
-        return plan.model_copy(update={"rows": rows, "left_out": left_out})
+        return plan.model_copy(update={"rows": rows, "left_out": {**self._left_out, **untrained}})
 
     def _calibrate(
         self, work: Work[UniKnowSettings, Any], plan: Plan, meter: SignalMeter
@@ -363,8 +362,8 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
             f"{questions} questions, each asked up to {settings.samples} times without a context; "
             "up to a quarter of them is for training, and some contexts cannot be built."
         )
-        columns = "method", "cases at most"
-        return Overview(columns, tuple(counts.items()), (note,), {"cases": counts})
+        lines = tuple(counts.items())
+        return Overview(("method", "cases at most"), lines, (note,), {"cases": counts})
 
     def score(self, run: SuiteRun[UniKnowRow]) -> UniKnowRun:
         """Compute the metrics of every method."""

@@ -94,19 +94,6 @@ _ABLATIONS = (
 )
 
 
-def check_methods(names: Sequence[str]) -> None:
-    """Check the names of methods.
-
-    Raises:
-        InputError: one is unknown, or none is named.
-    """
-    known = (*_KNOWN, ALL_METHODS)
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        what = f"unknown method {unknown[0]!r}" if unknown else "no method is named"
-        raise InputError(what, where="methods", hint=f"one or several of: {', '.join(known)}")
-
-
 def choose_methods(
     names: Sequence[str], lm: LanguageModel | None, *, ablations: bool = False
 ) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -363,7 +350,7 @@ class UniKnowSettings(SuiteSettings):
         seed: Random seed.
 
     Raises:
-        InputError: a method is unknown.
+        InputError: a method is unknown, or none is named.
         ValidationError: a number is out of range.
     """
 
@@ -396,7 +383,11 @@ class UniKnowSettings(SuiteSettings):
         if isinstance(value, str):
             value = [value]
         names = [name.strip() for text in value for name in text.split(",") if name.strip()]
-        check_methods(names)
+        known = (*_KNOWN, ALL_METHODS)
+        unknown = [name for name in names if name not in known]
+        if unknown or not names:
+            what = f"unknown method {unknown[0]!r}" if unknown else "no method is named"
+            raise InputError(what, where="methods", hint=f"one or several of: {', '.join(known)}")
         return names
 
     @property

@@ -210,8 +210,8 @@ def fitting_size(lm: LanguageModel, dataset: Dataset, settings: UniKnowSettings)
     sources = [text for question in dataset.questions for text in question.sources]
     if count is None or window is None or not sources:
         return WINDOW_WORDS, passages
-    sampled = sources[:_SAMPLED_SOURCES]
-    per_word = sorted(count(text) / max(1, len(text.split())) for text in sampled)
+    read = sources[:_SAMPLED_SOURCES]
+    per_word = sorted(count(text) / max(1, len(text.split())) for text in read)
     # Nearly the worst text decides: a prompt that is too long is an error, not a shorter one.
     high = per_word[min(len(per_word) - 1, math.floor(0.98 * len(per_word)))]
     questions = [question.question for question in dataset.questions]
