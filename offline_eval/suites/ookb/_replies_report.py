@@ -178,7 +178,8 @@ def _lines(summary: RepliesSummary) -> dict[str, Any]:
 
 
 def _heading(summary: RepliesSummary) -> str:
-    return SEPARATOR.join(summary.factors).capitalize() if len(summary.names) > 1 else "System"
+    factors = summary.factors if len(summary.names) > 1 else ()
+    return SEPARATOR.join(factors).capitalize() or "System"
 
 
 def _glance(summary: RepliesSummary) -> dict[str, dict[str, Any]]:
