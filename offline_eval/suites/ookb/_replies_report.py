@@ -334,8 +334,7 @@ def _elsewhere(summary: RepliesSummary) -> list[tuple[str, str]]:
 
 def _cost(cost: Mapping[str, Any]) -> dict[str, Any]:
     kinds = ", ".join(f"{one_line(name)}: {count}" for name, count in cost["errors"].items())
-    errors = Cell(str(sum(cost["errors"].values())), one_line(kinds, 120))
-    return {**cost, "errors": errors}
+    return {**cost, "errors": Cell(str(sum(cost["errors"].values())), one_line(kinds, 120))}
 
 
 # -- Tables of counts -------------------------------------------------------------------

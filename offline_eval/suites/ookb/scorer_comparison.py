@@ -273,8 +273,7 @@ def choose_scorer(
     if not fit:
         return ScorerChoice("none", None, _WORDS.text("none_fit", scorers))
     if passages < _FEWEST:
-        why = _WORDS.text("too_few", passages, _FEWEST)
-        return ScorerChoice("cannot_be_told", None, why)
+        return ScorerChoice("cannot_be_told", None, _WORDS.text("too_few", passages, _FEWEST))
     # Per scorer and other scorer, the interval of how much better the other one is.
     against: dict[str, dict[str, tuple[float, float]]] = {one.name: {} for one in fit}
     for first, second, auroc, _ in differences:

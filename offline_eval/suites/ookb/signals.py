@@ -78,7 +78,7 @@ class ScoredCase:
         if name in fitted.thresholds:
             threshold, raw = fitted.thresholds[name], row.raw_relevance
             self.passes = threshold is not None and raw is not None and raw >= threshold
-        # The promise may be about left-out questions alone: then nothing rests on others.
+        # The promise may be about left-out questions alone: then nothing rests on the others.
         free = row.kind is CaseKind.UNANSWERABLE and name not in fitted.calibration_questions
         self.counted = free or name in fitted.reported_questions
 

@@ -64,8 +64,7 @@ class NearestPassages:
         """Return all passages, the nearest first; ties in their given order."""
         if not self.passages:
             return
-        cosines = self._matrix @ self._queries[question]
-        for index in np.argsort(-cosines, kind="stable"):
+        for index in np.argsort(-(self._matrix @ self._queries[question]), kind="stable"):
             yield self.passages[int(index)]
 
     def likeness(self, text: str, others: Sequence[str]) -> NDArray[np.float32]:

@@ -189,5 +189,4 @@ def _best_trained(run: UniKnowRun) -> tuple[str, Interval] | None:
 def _situation(one: Mapping[str, str], found: Sequence[Shares]) -> tuple[str | int, ...]:
     questions = max((shares.questions for shares in found), default=0)
     cases = max((shares.cases for shares in found), default=0)
-    title = f"{one['title']} ({one['letter']})"
-    return title, one["what"], one["wanted"], questions, cases
+    return f"{one['title']} ({one['letter']})", one["what"], one["wanted"], questions, cases

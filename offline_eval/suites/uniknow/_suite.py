@@ -180,8 +180,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
 
     def inputs(self, settings: UniKnowSettings) -> Sequence[Path]:
         """Return the file of questions; none for the microworld."""
-        files = {MICROWORLD: [], FACTS: [FACTS_FILE]}
-        return files.get(settings.data, [Path(settings.data)])
+        return {MICROWORLD: [], FACTS: [FACTS_FILE]}.get(settings.data, [Path(settings.data)])
 
     def manifest(self, work: Work[UniKnowSettings, Any]) -> UniKnowManifest:
         """Name the model, the settings that count, the prompts and what measures the signals."""

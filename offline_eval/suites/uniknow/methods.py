@@ -305,8 +305,7 @@ def _whole_numbers(
     exact = {key: share * total for key, share in shares.items()}
     counts = {key: int(value) for key, value in exact.items()}
     left = total - sum(counts.values())
-    by_remainder = sorted(exact, key=lambda key: (counts[key] - exact[key], key))
-    for key in by_remainder[:left]:
+    for key in sorted(exact, key=lambda key: (counts[key] - exact[key], key))[:left]:
         counts[key] += 1
     return counts
 
