@@ -97,7 +97,9 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
 
     def begin(self, work: Work[MeasureSettings, MeasuredCase]) -> None:
         """Find what is left out for each question, and which questions are one unit by that."""
-        work.cases = _instruments(work.systems).located(work.cases, work.settings)
+        found = _instruments(work.systems)
+        found.settings = work.settings
+        work.cases = found.located(work.cases)
 
     def manifest(self, work: Work[MeasureSettings, MeasuredCase]) -> MeasuredManifest:
         """Name scorer and retriever by their fingerprints."""
@@ -113,8 +115,8 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
             suite="ookb",
             settings={
                 "scorer": fingerprint,
-                "aggregator": instruments.aggregator(settings),
-                **instruments.described(settings, cases),
+                "aggregator": instruments.aggregator,
+                **instruments.described(cases),
             },
             inputs=tuple(map(InputFile.of, files)),
             questions=len(asked),
@@ -252,12 +254,9 @@ def _require_same_scores(folder: Path, instruments: Instruments) -> None:
     Raises:
         InputError: the scores of the probe differ from those in the manifest.
     """
-    began_with = MeasuredManifest.read(folder).probed_scorer
-    scorer = instruments.scorer
-    if began_with is None:
-        return
-    differences = began_with.differences(scorer.fingerprint.probed(scorer))
-    if differences:
+    scorer, began_with = instruments.scorer, MeasuredManifest.read(folder).probed_scorer
+    now = scorer.fingerprint.probed(scorer)
+    if began_with is not None and (differences := began_with.differences(now)):
         raise InputError(
             f"the scorer is not the one that the run was begun with ({'; '.join(differences)})",
             where=str(folder),

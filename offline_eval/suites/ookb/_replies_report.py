@@ -99,14 +99,9 @@ def _facts(summary: RepliesSummary) -> dict[str, Any]:
     cases = run.cases.values()
     with_passage = {case.question_id for case in cases if case.kind is not CaseKind.SYNTHETIC}
     first = {criterion: str(evidence.primary(criterion)) for criterion in MAIN}
-    verdicts = [
-        (criterion, reply.verdicts[criterion])
-        for reply in evidence.replies
-        for criterion in MAIN
-        if criterion in reply.verdicts
-    ]
-    stood_in = Counter((c, one.judge) for c, one in verdicts if one.judge != first[c])
-    by_first = {c for c, one in verdicts if one.judge == first[c] and one.estimate}
+    verdicts = [one for reply in evidence.replies for one in reply.verdicts.values()]
+    given = Counter((one.criterion, one.judge) for one in verdicts if one.criterion in first)
+    estimates = {(one.criterion, one.judge) for one in verdicts if one.estimate}
     differences = summary.values["differences"]
     runs = grouped((one for one in differences if one["run"]), lambda one: one["run"])
     # Rates over systems with and without a guard say little: what it changes comes first.
@@ -122,8 +117,10 @@ def _facts(summary: RepliesSummary) -> dict[str, Any]:
         "counts": counts_table,
         "asked": len({case.question_id for case in cases}),
         "seen": len({case.question_id for case in cases if case.held_out is False}),
-        "estimated": [criterion for criterion in MAIN if criterion in by_first],
-        "stood_in": [(c, first[c], n, judge) for (c, judge), n in sorted(stood_in.items())],
+        "estimated": [of[0] for of in first.items() if of in estimates],
+        "stood_in": [
+            (c, first[c], n, by) for (c, by), n in sorted(given.items()) if by != first[c]
+        ],
         "elsewhere": len({one.question_id for one in summary.values["left_out_check"] or ()}),
         "with_passage": len(with_passage),
         "passages": len({run.questions[name].own_passage for name in with_passage}),
@@ -337,8 +334,7 @@ def _elsewhere(summary: RepliesSummary) -> list[tuple[str, str]]:
 
 def _cost(cost: Mapping[str, Any]) -> dict[str, Any]:
     kinds = ", ".join(f"{one_line(name)}: {count}" for name, count in cost["errors"].items())
-    errors = Cell(str(sum(cost["errors"].values())), one_line(kinds, 120))
-    return {**cost, "errors": errors}
+    return {**cost, "errors": Cell(str(sum(cost["errors"].values())), one_line(kinds, 120))}
 
 
 # -- Tables of counts -------------------------------------------------------------------

@@ -111,10 +111,28 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
             characters=settings.context_chars,
         )
         if CaseKind.SYNTHETIC in settings.cases and prepared.systems.live:
-            prepared = replace(prepared, synthetic=_made_up(work, prepared, run))
+            prepared = replace(prepared, synthetic=self._made_up(work))
             self.prepared = prepared
         run.require(prepared.items)
         work.cases = prepared.items
+
+    def _made_up(self, work: Work[OokbSettings, Asked]) -> dict[str, list[Question]]:
+        """Return made-up questions by knowledge base: those of the folder, or else new ones."""
+        if (work.folder / "manifest.json").exists() and RepliesRun.is_in(work.folder):
+            before = RepliesRun.read(work.folder)
+            cases = [case for case in before.cases.values() if case.kind is CaseKind.SYNTHETIC]
+            asked = (before.questions[case.question_id] for case in cases)
+            return grouped(asked, lambda question: question.knowledge_base)
+        run, seed = self._run, work.settings.seed
+        return {
+            base.name: [
+                Question(question_id=f"{base.name}/{name}", question=text, knowledge_base=base.name)
+                for name, text in synthetic_questions(
+                    base.records, run.encoder, run.writer(), seed=seed
+                ).items()
+            ]
+            for base in self.prepared.bases
+        }
 
     def manifest(self, work: Work[OokbSettings, Asked]) -> RepliesManifest:
         """Name what decides the replies: systems, questions, models and retriever."""
@@ -153,15 +171,13 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         folder = work.run.folder
         for warning in prepared.replay.warnings:
             work.note(f"left out: {warning}")
-        left_out = {
-            one.case.question_id for one in prepared.items if one.case.kind is CaseKind.LEFT_OUT
-        }
+        _, passages, cases, _ = prepared.stored
+        left_out = {one.question_id for one in cases if one.kind is CaseKind.LEFT_OUT}
         asked = [
             ([one for one in base.asked if one.question_id in left_out], base.knowledge_base)
             for base in prepared.bases
         ]
         note_left_out_check(folder, asked)
-        passages = prepared.stored[1]
         self._replier = run.retrieve(folder, prepared.items, passages, work.options)
 
     async def answer(self, cases: Sequence[Asked], system: System) -> Iterable[ReplyRow]:
@@ -214,23 +230,3 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
     def report(self, summary: RepliesSummary) -> Document:
         """Show which system abstains when it should."""
         return replies_document(summary)
-
-
-def _made_up(
-    work: Work[OokbSettings, Asked], prepared: Prepared, run: SystemRun
-) -> dict[str, list[Question]]:
-    """Return made-up questions by knowledge base: those of the folder, or else new ones."""
-    if (work.folder / "manifest.json").exists() and RepliesRun.is_in(work.folder):
-        before = RepliesRun.read(work.folder)
-        cases = [case for case in before.cases.values() if case.kind is CaseKind.SYNTHETIC]
-        asked = (before.questions[case.question_id] for case in cases)
-        return grouped(asked, lambda question: question.knowledge_base)
-    return {
-        base.name: [
-            Question(question_id=f"{base.name}/{name}", question=text, knowledge_base=base.name)
-            for name, text in synthetic_questions(
-                base.records, run.encoder, run.writer(), seed=work.settings.seed
-            ).items()
-        ]
-        for base in prepared.bases
-    }

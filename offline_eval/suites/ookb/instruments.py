@@ -62,8 +62,7 @@ class MeasuredCase(Case):
     ) -> MeasuredCase:
         """Make a case of a question, whose passage is in the knowledge base if that has any."""
         passage = "" if base is None else base.passage_of.get(record.question_id, "")
-        case = Case.of(record, kind, passage)
-        return cls(**asdict(case), record=record, knowledge_base=base)
+        return cls(**asdict(Case.of(record, kind, passage)), record=record, knowledge_base=base)
 
     def row(self, model: type[MeasuredRow] = MeasuredRow, **measured: Any) -> MeasuredRow:
         """Make the row of the case; what is not measured is empty."""
@@ -89,6 +88,7 @@ class Instruments(System):
         usual_aggregator: of the guard that the scorer is from; empty for the scorer's own.
     """
 
+    settings: MeasureSettings
     cases: Mapping[str, MeasuredCase]
     usual_aggregator: str = ""
 
@@ -105,14 +105,13 @@ class Instruments(System):
         state.pop("measuring", None)
         return state
 
-    def aggregator(self, settings: MeasureSettings) -> str:
-        """Return the aggregator: as asked for, of the chain's guard, or of the scorer."""
-        chosen = settings.aggregator or self.usual_aggregator
+    @property
+    def aggregator(self) -> str:
+        """How passage scores become one value: as asked for, of the chain's guard, or usual."""
+        chosen = self.settings.aggregator or self.usual_aggregator
         return chosen or default_aggregator(self.scorer.fingerprint.kind)
 
-    def located(
-        self, cases: Sequence[MeasuredCase], settings: MeasureSettings
-    ) -> list[MeasuredCase]:
+    def located(self, cases: Sequence[MeasuredCase]) -> list[MeasuredCase]:
         """Find what is left out for each question, and which questions are one unit by that.
 
         Raises:
@@ -120,12 +119,12 @@ class Instruments(System):
         """
         base = next(_base(one) for one in cases if one.passage_id)
         # All of the file: the pages of passages whose questions are not asked count, too.
-        records = QuestionRecord.read(settings.questions)
-        left_out, unit = passages_together(records, base, settings.leave_out)
+        questions, leave_out = self.settings.questions, self.settings.leave_out
+        left_out, unit = passages_together(QuestionRecord.read(questions), base, leave_out)
         if all(len(gone) == len(base.passages) for gone in left_out.values()):
             raise InputError(
-                f"all questions are on one {settings.leave_out}",
-                where=str(settings.questions),
+                f"all questions are on one {leave_out}",
+                where=str(questions),
                 hint="leaving one out needs at least two: leave out less, or name other questions",
             )
         return [
@@ -133,15 +132,15 @@ class Instruments(System):
             for one in cases
         ]
 
-    def described(self, settings: MeasureSettings, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
+    def described(self, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
         """Return what the manifest says about retrieval."""
         assert self.encoder is not None
         return {
             "retriever": self.encoder.fingerprint,
             "retrieval": "basic_rag",
-            "top_k": settings.top_k,
+            "top_k": self.settings.top_k,
             "passage": _base(cases[0]).kind.value,
-            "leave_out": settings.leave_out,
+            "leave_out": self.settings.leave_out,
         }
 
     def store(self, run: Run) -> Mapping[str, str]:
@@ -198,7 +197,7 @@ class Instruments(System):
     @cached_property
     def measuring(self) -> Guard:
         """The guard that measures: the same that serves, but failures become rows."""
-        return measuring_guard(self.scorer, self.aggregator(self.settings), on_error="raise")
+        return measuring_guard(self.scorer, self.aggregator, on_error="raise")
 
     @staticmethod
     def of(settings: MeasureSettings, chain: ServedChain | None = None) -> Instruments:
@@ -240,21 +239,18 @@ class ServedInstruments(Instruments):
         super().__init__(scorer, encoder=None)
         self.chain = chain
 
-    def described(self, settings: MeasureSettings, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
+    def described(self, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
         """Return what the manifest says about retrieval."""
         return {
             "retrieval": SERVED,
             "top_k": max(1, self.search.served),
             "passage": "chunk",
             "chain": self.chain.description,
-            "source_key": settings.source_key,
-            "leave_out": settings.leave_out,
+            **self.settings.model_dump(include={"source_key", "leave_out"}),
             **self.chain.details,
         }
 
-    def located(
-        self, cases: Sequence[MeasuredCase], settings: MeasureSettings
-    ) -> list[MeasuredCase]:
+    def located(self, cases: Sequence[MeasuredCase]) -> list[MeasuredCase]:
         """Ask the chain every question, to learn where its answer is and how much is served.
 
         Returns:
@@ -263,7 +259,7 @@ class ServedInstruments(Instruments):
         Raises:
             InputError: see `SourceSearch.find`.
         """
-        self.search = SourceSearch(self.chain, settings.source_key, settings.leave_out)
+        self.search = SourceSearch(self.chain, self.settings.source_key, self.settings.leave_out)
         known = [case.record for case in cases if case.kind is not CaseKind.UNANSWERABLE]
         self.search.find({record.question_id: record for record in known})
         asked = {}

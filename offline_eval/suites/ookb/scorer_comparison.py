@@ -273,8 +273,7 @@ def choose_scorer(
     if not fit:
         return ScorerChoice("none", None, _WORDS.text("none_fit", scorers))
     if passages < _FEWEST:
-        why = _WORDS.text("too_few", passages, _FEWEST)
-        return ScorerChoice("cannot_be_told", None, why)
+        return ScorerChoice("cannot_be_told", None, _WORDS.text("too_few", passages, _FEWEST))
     # Per scorer and other scorer, the interval of how much better the other one is.
     against: dict[str, dict[str, tuple[float, float]]] = {one.name: {} for one in fit}
     for first, second, auroc, _ in differences:
@@ -323,12 +322,11 @@ def _same_cases(measured: Sequence[MeasuredScorer]) -> tuple[list[MeasuredRow], 
 
 
 def _paired(measured: Sequence[MeasuredScorer], cases: Sequence[MeasuredRow]) -> PairedScores:
-    questions = measured[0][1].questions
     scores = {name: {row.case_id: _score(row) for row in run.rows} for name, run, _ in measured}
 
     def owner(row: MeasuredRow) -> str:
         """What a case is evidence about: its unit, or the topic of an unanswerable question."""
-        question = questions[row.question_id]
+        question = measured[0][1].questions[row.question_id]
         topic = question.topic if row.kind is CaseKind.UNANSWERABLE else None
         return f"topic {topic}" if topic else question.evidence
 

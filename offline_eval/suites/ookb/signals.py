@@ -60,11 +60,9 @@ class ScoredCase:
         name, raw = row.question_id, row.raw_relevance if row.retrieved else None
         self.row, self.question = row, run.questions[name]
         self.score = lowest if raw is None else raw
-        self.decision: Decision | None = None
-        self.relevance: float | None = None
         self.passes: bool | None = None
         self.counted = False
-        said, calibration = run.reviews.get(row.case_id), run.calibration
+        said, fitted = run.reviews.get(row.case_id), run.calibration
         self.review = None if said is None else said.verdict
         self.elsewhere = self.review is Review.Verdict.ANSWERED
         self.in_kb = row.kind is CaseKind.IN_KB
@@ -72,18 +70,17 @@ class ScoredCase:
         self.missed = self.in_kb and row.retrieval_miss
         self.left_out = row.kind is CaseKind.LEFT_OUT and not self.elsewhere
         self.missing = self.left_out or row.kind is CaseKind.UNANSWERABLE
-        if calibration is None:
+        self.decision = None if fitted is None else decide_by_relevance(fitted.policy, raw)
+        self.relevance = None if self.decision is None else self.decision.relevance
+        if fitted is None or self.decision is None:
             return
-        self.decision = decision = decide_by_relevance(calibration.policy, raw)
-        self.relevance = decision.relevance
-        self.passes = decision.route is Route.FOLLOW_CONTEXT
-        if name in calibration.thresholds:
-            threshold, raw = calibration.thresholds[name], row.raw_relevance
+        self.passes = self.decision.route is Route.FOLLOW_CONTEXT
+        if name in fitted.thresholds:
+            threshold, raw = fitted.thresholds[name], row.raw_relevance
             self.passes = threshold is not None and raw is not None and raw >= threshold
-        self.counted = name in calibration.reported_questions
-        if row.kind is CaseKind.UNANSWERABLE:
-            # The promise may be about left-out questions alone: then nothing rests on these.
-            self.counted = self.counted or name not in calibration.calibration_questions
+        # The promise may be about left-out questions alone: then nothing rests on the others.
+        free = row.kind is CaseKind.UNANSWERABLE and name not in fitted.calibration_questions
+        self.counted = free or name in fitted.reported_questions
 
 
 def scored_cases(run: MeasuredRun) -> tuple[ScoredCase, ...]:
@@ -222,8 +219,7 @@ def served_counts(run: MeasuredRun) -> dict[str, Any]:
         if len(answer) >= FEWEST_WORDS and row.case_id not in run.reviews:
             texts = (run.passages[name].text for name in row.retrieved if name in run.passages)
             elsewhere += any(stands_in(words_of(text), answer) for text in texts)
-    counts = {"short_contexts": short, "answer_elsewhere": elsewhere}
-    return {"sources_found_by": found_by, **counts}
+    return {"sources_found_by": found_by, "short_contexts": short, "answer_elsewhere": elsewhere}
 
 
 class SignalsSummary:

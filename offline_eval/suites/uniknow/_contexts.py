@@ -64,8 +64,7 @@ class NearestPassages:
         """Return all passages, the nearest first; ties in their given order."""
         if not self.passages:
             return
-        cosines = self._matrix @ self._queries[question]
-        for index in np.argsort(-cosines, kind="stable"):
+        for index in np.argsort(-(self._matrix @ self._queries[question]), kind="stable"):
             yield self.passages[int(index)]
 
     def likeness(self, text: str, others: Sequence[str]) -> NDArray[np.float32]:
@@ -176,8 +175,7 @@ def text_contexts(
     """
     alike = grouped(stated.values(), lambda one: one.shape.form)
     of_kind = grouped(stated.values(), lambda one: one.shape.kind)
-    held = [one for one in questions if one.id in stated]
-    group_of = {stated[one.id].window: one.group for one in reversed(held)}
+    group_of = {stated[q.id].window: q.group for q in reversed(questions) if q.id in stated}
 
     def stated_of(question: Question) -> StatedAnswer:
         if question.id not in stated:

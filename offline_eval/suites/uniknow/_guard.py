@@ -36,6 +36,7 @@ from ....guard.artefacts import Guarantee
 from ....guard.contracts import Confidence, ConfidenceEstimator, RelevanceScorer
 from ....guard.decision import Route
 from ....guard.errors import KnowgateError, SignalValueError
+from ....guard.fingerprint import default_aggregator
 from ....guard.policy import Policy
 from ....guard.routing import Calibrator, Signals, decide_route
 from ...data.answers.matching import is_right
@@ -52,24 +53,21 @@ class SignalMeter:
     Args:
         scorer: measures relevance.
         estimator: measures confidence in the closed-book answer.
-        aggregator: how passage scores become one value.
         naive: replies with the context; guards over it reuse its replies.
 
     Attributes:
+        aggregator: how passage scores become one value; the scorer's usual one.
         found: what was measured, by case id.
     """
 
     def __init__(
-        self,
-        scorer: RelevanceScorer,
-        estimator: ConfidenceEstimator,
-        aggregator: str,
-        naive: Method,
+        self, scorer: RelevanceScorer, estimator: ConfidenceEstimator, naive: Method
     ) -> None:
-        self.scorer, self.estimator, self.aggregator = scorer, estimator, aggregator
+        self.scorer, self.estimator = scorer, estimator
+        self.aggregator = default_aggregator(scorer.fingerprint.kind)
         self.found: dict[str, UniKnowSignal] = {}
         self._naive = naive
-        self._guard = measuring_guard(scorer, aggregator, mode="shadow")
+        self._guard = measuring_guard(scorer, self.aggregator, mode="shadow")
 
     def remember(self, signals: Iterable[UniKnowSignal]) -> None:
         """Add what was measured before, so that it is not measured again."""

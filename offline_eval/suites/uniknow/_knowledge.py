@@ -169,13 +169,12 @@ def estimate_knowledge(
     settings = settings or UniKnowSettings()
     advance = stage_progress(on_progress, "asking what the model knows")
     key = KnowledgeStore.key_for(lm.fingerprint, prompts.closed_book, settings)
-    found: dict[str, KnowledgeEstimate] = {}
-    asked = []
-    for question in questions:
-        if store is not None and (stored := store.get(key, question)) is not None:
-            found[question.id] = stored
-        else:
-            asked.append(_Asked(question, prompts))
+    found = {
+        one.id: stored
+        for one in questions
+        if store is not None and (stored := store.get(key, one)) is not None
+    }
+    asked = [_Asked(one, prompts) for one in questions if one.id not in found]
     while open_ones := [one for one in asked if one.question.id not in found]:
         for part in _calls(settings, open_ones):
             _ask(lm, settings, part)

@@ -175,9 +175,8 @@ class Shares:
 
     def minus(self, other: Shares, name: str) -> Interval:
         """Return how far a share is above that of others on the same questions."""
-        difference = self.sampled[name] - other.sampled[name]
-        value, draws = float(difference[0]), difference[1:]
-        return Interval.of_draws(value, draws, self.questions, difference=True)
+        found = self.sampled[name] - other.sampled[name]
+        return Interval.of_draws(float(found[0]), found[1:], self.questions, difference=True)
 
     def to_dict(self, *names: str) -> dict[str, Any]:
         """Return some of them, each as value, low, high and n, and the numbers of cases."""

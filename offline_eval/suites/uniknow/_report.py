@@ -122,9 +122,8 @@ def _situations_plot(methods: Mapping[str, Mapping[str, Any]]) -> Plot | None:
         for one in SITUATIONS
     }
     words = CONTENT["plot"]
-    return (
-        dots(("situations", words["title"], words["caption"]), labels, panels) if labels else None
-    )
+    about = "situations", words["title"], words["caption"]
+    return dots(about, labels, panels) if labels else None
 
 
 # Share of a method's replies that may have failed for it still to be compared.
@@ -190,5 +189,4 @@ def _best_trained(run: UniKnowRun) -> tuple[str, Interval] | None:
 def _situation(one: Mapping[str, str], found: Sequence[Shares]) -> tuple[str | int, ...]:
     questions = max((shares.questions for shares in found), default=0)
     cases = max((shares.cases for shares in found), default=0)
-    title = f"{one['title']} ({one['letter']})"
-    return title, one["what"], one["wanted"], questions, cases
+    return f"{one['title']} ({one['letter']})", one["what"], one["wanted"], questions, cases

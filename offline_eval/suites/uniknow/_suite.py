@@ -13,7 +13,6 @@ from ....calibration.risk.fit import PolicyBinding
 from ....calibration.training.scenarios import ScenarioTrainingSettings, train_scenarios
 from ....guard.contracts import RelevanceScorer, TextEmbedder
 from ....guard.errors import InputError
-from ....guard.fingerprint import default_aggregator
 from ....guard.policy import Policy
 from ....guard.prompts import Prompt
 from ....guard.signals.confidence import load_estimator
@@ -153,8 +152,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
         kind = "cascade" if hasattr(lm, "score_options") else "sampled_consistency"
         prompt = Prompt("uniknow.closed_book", prompts.closed_book)
         estimator = load_estimator(kind, lm, prompt=prompt)
-        aggregator = default_aggregator(scorer.fingerprint.kind)
-        return SignalMeter(scorer, estimator, aggregator, untrained("naive", lm, prompts))
+        return SignalMeter(scorer, estimator, untrained("naive", lm, prompts))
 
     def _training_of(self, settings: UniKnowSettings, name: str = "") -> ScenarioTrainingSettings:
         """Return the settings of a method's training: preferences or supervised."""
@@ -182,8 +180,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
 
     def inputs(self, settings: UniKnowSettings) -> Sequence[Path]:
         """Return the file of questions; none for the microworld."""
-        files = {MICROWORLD: [], FACTS: [FACTS_FILE]}
-        return files.get(settings.data, [Path(settings.data)])
+        return {MICROWORLD: [], FACTS: [FACTS_FILE]}.get(settings.data, [Path(settings.data)])
 
     def manifest(self, work: Work[UniKnowSettings, Any]) -> UniKnowManifest:
         """Name the model, the settings that count, the prompts and what measures the signals."""
@@ -262,8 +259,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
         plan = make_plan(dataset, built, estimates, settings)
         untrained = _untrainable(plan, work)
         rows = len(plan.evaluation) * (len(work.systems) - len(untrained))
-        left_out = {**self._left_out, **untrained}
-        return plan.model_copy(update={"rows": rows, "left_out": left_out})
+        return plan.model_copy(update={"rows": rows, "left_out": {**self._left_out, **untrained}})
 
     def _calibrate(
         self, work: Work[UniKnowSettings, Any], plan: Plan, meter: SignalMeter
@@ -322,8 +318,7 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
             assert self._policy is not None
             base = partial(self._once, name.removeprefix("guard_"), system)
             replies = guarded(base, self._policy, self._meter)(cases)
-        pairs = zip(cases, replies, strict=True)
-        return [UniKnowRow.of(name, case, reply) for case, reply in pairs]
+        return [UniKnowRow.of(name, case, told) for case, told in zip(cases, replies, strict=True)]
 
     def _once(self, name: str, system: System, cases: Sequence[Case]) -> list[Reply]:
         """Ask an untrained method for what no stored row or signal holds."""
@@ -366,8 +361,8 @@ class UniKnowSuite(Suite[UniKnowSettings, Case, UniKnowRow, UniKnowRun]):
             f"{questions} questions, each asked up to {settings.samples} times without a context; "
             "up to a quarter of them is for training, and some contexts cannot be built."
         )
-        columns = "method", "cases at most"
-        return Overview(columns, tuple(counts.items()), (note,), {"cases": counts})
+        lines = tuple(counts.items())
+        return Overview(("method", "cases at most"), lines, (note,), {"cases": counts})
 
     def score(self, run: SuiteRun[UniKnowRow]) -> UniKnowRun:
         """Compute the metrics of every method."""

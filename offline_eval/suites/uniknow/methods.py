@@ -94,19 +94,6 @@ _ABLATIONS = (
 )
 
 
-def check_methods(names: Sequence[str]) -> None:
-    """Check the names of methods.
-
-    Raises:
-        InputError: one is unknown, or none is named.
-    """
-    known = (*_KNOWN, ALL_METHODS)
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        what = f"unknown method {unknown[0]!r}" if unknown else "no method is named"
-        raise InputError(what, where="methods", hint=f"one or several of: {', '.join(known)}")
-
-
 def choose_methods(
     names: Sequence[str], lm: LanguageModel | None, *, ablations: bool = False
 ) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -127,8 +114,7 @@ def choose_methods(
     wanted = {*names, *(METHOD_NAMES if ALL_METHODS in names else ())}
     ordered = [name for name in _KNOWN if name in wanted]
     ordered += _ABLATIONS if ablations else ()
-    reasons = {name: "" if lm is None else _why_not(name, lm) for name in ordered}
-    left_out = {name: reason for name, reason in reasons.items() if reason}
+    left_out = {name: why for name in ordered if lm is not None and (why := _why_not(name, lm))}
     for name in left_out if ALL_METHODS not in names else ():
         hint = "leave the method out, or use a local model"
         raise InputError(left_out[name], where=name, hint=hint)
@@ -319,8 +305,7 @@ def _whole_numbers(
     exact = {key: share * total for key, share in shares.items()}
     counts = {key: int(value) for key, value in exact.items()}
     left = total - sum(counts.values())
-    by_remainder = sorted(exact, key=lambda key: (counts[key] - exact[key], key))
-    for key in by_remainder[:left]:
+    for key in sorted(exact, key=lambda key: (counts[key] - exact[key], key))[:left]:
         counts[key] += 1
     return counts
 
@@ -364,7 +349,7 @@ class UniKnowSettings(SuiteSettings):
         seed: Random seed.
 
     Raises:
-        InputError: a method is unknown.
+        InputError: a method is unknown, or none is named.
         ValidationError: a number is out of range.
     """
 
@@ -397,7 +382,11 @@ class UniKnowSettings(SuiteSettings):
         if isinstance(value, str):
             value = [value]
         names = [name.strip() for text in value for name in text.split(",") if name.strip()]
-        check_methods(names)
+        known = (*_KNOWN, ALL_METHODS)
+        unknown = [name for name in names if name not in known]
+        if unknown or not names:
+            what = f"unknown method {unknown[0]!r}" if unknown else "no method is named"
+            raise InputError(what, where="methods", hint=f"one or several of: {', '.join(known)}")
         return names
 
     @property

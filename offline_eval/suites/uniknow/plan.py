@@ -210,8 +210,8 @@ def fitting_size(lm: LanguageModel, dataset: Dataset, settings: UniKnowSettings)
     sources = [text for question in dataset.questions for text in question.sources]
     if count is None or window is None or not sources:
         return WINDOW_WORDS, passages
-    sampled = sources[:_SAMPLED_SOURCES]
-    per_word = sorted(count(text) / max(1, len(text.split())) for text in sampled)
+    read = sources[:_SAMPLED_SOURCES]
+    per_word = sorted(count(text) / max(1, len(text.split())) for text in read)
     # Nearly the worst text decides: a prompt that is too long is an error, not a shorter one.
     high = per_word[min(len(per_word) - 1, math.floor(0.98 * len(per_word)))]
     questions = [question.question for question in dataset.questions]
@@ -276,8 +276,7 @@ def split_questions(
     taken: dict[Knowledge, list[str]] = {side: [] for side in _SIDES}
     in_training: set[str] = set()
     for group in members:
-        sides = grouped((question.id for question in group), knowledge.__getitem__)
-        own = {side: sides.get(side, []) for side in _SIDES}
+        own = {side: [one.id for one in group if knowledge[one.id] is side] for side in _SIDES}
         fits = all(len(taken[side]) + len(own[side]) <= spare[side] for side in _SIDES)
         if fits and any(own[side] and len(taken[side]) < _TRAINING_PER_SIDE for side in _SIDES):
             in_training.update(question.id for question in group)

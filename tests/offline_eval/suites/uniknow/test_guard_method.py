@@ -172,7 +172,7 @@ def _method(estimator: FakeEstimator | None = None) -> tuple[Method, ScriptedLan
     )
     base = untrained("naive", lm, PROMPTS)
     silent = untrained("naive", ScriptedLanguageModel(default=""), PROMPTS)
-    meter = SignalMeter(scorer, estimator, "max", silent)
+    meter = SignalMeter(scorer, estimator, silent)
     return guarded(base, policy, meter), lm
 
 
