@@ -62,13 +62,9 @@ def _checked_counts(observed: Sequence[int], *expected: Histogram) -> tuple[Coun
     return found
 
 
-def stability_index(expected: Counts, observed: Counts, occupied: NDArray[np.bool_]) -> Counts:
-    """PSI of counts of shape (..., bins), half a question added to every occupied bin."""
-    p, q = smoothed_shares(expected, occupied), smoothed_shares(observed, occupied)
-    return _index_of_shares(p, q, occupied)
-
-
-def _index_of_shares(p: Counts, q: Counts, occupied: NDArray[np.bool_]) -> Counts:
+def stability_index(p: Counts, observed: Counts, occupied: NDArray[np.bool_]) -> Counts:
+    """PSI of shares and counts of shape (..., bins)."""
+    q = smoothed_shares(observed, occupied)
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = np.where(occupied, (q - p) * np.log(q / p), 0.0)
     return np.asarray(parts.sum(axis=-1))
@@ -185,9 +181,9 @@ def compare(
     drawn = rng.multivariate_hypergeometric(
         pooled, int(live.sum()), size=draws, method="marginals"
     ).astype(np.float64)
-    split, occupied = (pooled - drawn, drawn), pooled > 0
-    psi = stability_index(calibration, live, occupied), stability_index(*split, occupied)
-    ks = largest_gap(calibration, live), largest_gap(*split)
+    sides, occupied = ((calibration, live), (pooled - drawn, drawn)), pooled > 0
+    psi = [stability_index(smoothed_shares(p, occupied), q, occupied) for p, q in sides]
+    ks = [largest_gap(*side) for side in sides]
     return Distance.of(*psi), Distance.of(*ks), None
 
 
@@ -249,6 +245,6 @@ def _fitted(
     share = np.asarray((low + high) / 2)
     weight = share[..., None]
     mixed = weight * p_a + (1 - weight) * p_b
-    psi = _index_of_shares(mixed, smoothed_shares(live, occupied), occupied)
+    psi = stability_index(mixed, live, occupied)
     of_a, of_b = (side / side.sum(axis=-1, keepdims=True) for side in (a, b))
     return share, psi, largest_gap(weight * of_a + (1 - weight) * of_b, live)
