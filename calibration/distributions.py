@@ -34,8 +34,5 @@ def root(function: Callable[[float], float], low: float, high: float) -> float:
     """Find by halving where a function that falls from above 0 to below it is zero."""
     while high - low > 2e-12 + 4e-16 * abs(low):
         middle = (low + high) / 2
-        if function(middle) < 0.0:
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if function(middle) < 0.0 else (middle, high)
     return (low + high) / 2

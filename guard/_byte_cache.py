@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from sys import getsizeof
 from typing import Generic, TypeVar
 
@@ -56,19 +56,17 @@ class ByteCache(Generic[Key, Value]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def found(self, keys: Iterable[Key]) -> dict[Key, Value]:
+    def found(self, keys: Collection[Key]) -> dict[Key, Value]:
         """The values that are there, by key; each counts as used."""
         values: dict[Key, Value] = {}
-        hits = misses = 0
+        hits = 0
         with self._lock:
             for key in keys:
                 if (entry := self._values.get(key)) is not None:
                     self._values.move_to_end(key)
                     values[key] = entry[0]
                     hits += 1
-                else:
-                    misses += 1
-        for result, count in (("hit", hits), ("miss", misses)):
+        for result, count in (("hit", hits), ("miss", len(keys) - hits)):
             if self._name and count:
                 add("caches", (self._name, result), count)
         return values

@@ -142,11 +142,9 @@ def log_failure(
 
 def not_asked(signal: str, patience: Patience, deadline: float | None) -> SignalError:
     """The failure of a question that the batch has no time for; logged once."""
-    error: SignalError
-    if patience.waiting.left:
-        setting = _DEADLINE.format(signal, deadline)
-        error = SignalTimeoutError(signal, "not asked: its batch has had its deadlines")
-    else:
+    setting = _DEADLINE.format(signal, deadline)
+    error: SignalError = SignalTimeoutError(signal, "not asked: its batch has had its deadlines")
+    if not patience.waiting.left:
         setting = _WAITING.format(signal)
         error = SignalWaitError(signal, "not asked: its batch waited too long for turns")
     if not patience.logged:

@@ -433,9 +433,8 @@ class SignalRunner:
             self.metrics.count_samples(value)
         if not isinstance(value, KnowgateError):
             try:
-                signal = need.signal
-                fields = signal.decision_fields(value, need.request)
-                value = level_of(signal, value), fields
+                fields = need.signal.decision_fields(value, need.request)
+                value = level_of(need.signal, value), fields
             except Exception as error:  # noqa: BLE001 - of a veto of one's own
                 value = self._failed(need.signal, error, need.request)
         return value, seconds

@@ -12,6 +12,8 @@ from pydantic import (
     Field,
     FiniteFloat,
     JsonValue,
+    NonNegativeInt,
+    PositiveInt,
     model_validator,
 )
 
@@ -246,6 +248,7 @@ class LeakTest:
 
 
 Probability = Annotated[float, Field(ge=0, le=1)]
+_Inside = Annotated[float, Field(gt=0, lt=1)]
 # Of questions; what a stored policy claims is computed anew, which must not take long.
 MOST_QUESTIONS = 1_000_000
 Count = Annotated[int, Field(ge=0, le=MOST_QUESTIONS)]
@@ -349,9 +352,9 @@ class Retrieval(Artefact):
         details: retriever, chain and chunking, as in the manifest of the run.
     """
 
-    k: Annotated[int, Field(ge=1)] | None = None
+    k: PositiveInt | None = None
     passage: str = ""
-    longest: Annotated[int, Field(ge=1)] | None = None
+    longest: PositiveInt | None = None
     details: dict[str, JsonValue] = Field(default_factory=dict)
 
 
@@ -377,8 +380,8 @@ class SupportPolicy(Artefact):
 
     check: Fingerprint
     threshold: Probability | None
-    risk: Annotated[float, Field(gt=0, lt=1)] | None = None
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    risk: _Inside | None = None
+    delta: _Inside | None = None
     replies: Count = 0
     delivered: Count = 0
     unsupported: Count = 0
@@ -465,7 +468,7 @@ class GuaranteedRisk(Artefact):
     LEFT_OUT = ("groups", "largest_group")
 
     kind: str
-    bound: Annotated[float, Field(gt=0, lt=1)]
+    bound: _Inside
     n: Count
     loss: Annotated[FiniteFloat, Field(ge=0, le=MOST_QUESTIONS)]
     p_value: Probability
@@ -519,8 +522,8 @@ class Guarantee(Artefact):
     LEFT_OUT = ("first_stage_passages", "unanswerable_topics", "missing")
 
     statement: str
-    risk: Annotated[float, Field(gt=0, lt=1)]
-    delta: Annotated[float, Field(gt=0, lt=1)]
+    risk: _Inside
+    delta: _Inside
     certified: bool
     loss: str
     unit: Literal["question"] = "question"
@@ -535,12 +538,12 @@ class Guarantee(Artefact):
     population: str = ""
     not_covered: tuple[str, ...] = ()
     more_questions: Count | None = None
-    attempt: Annotated[int, Field(ge=1)] | None = None
+    attempt: PositiveInt | None = None
     passages: Groups = ()
     first_stage_passages: Groups = ()
     unanswerable_topics: Groups = ()
     missing: Missing | None = None
-    candidates: Annotated[int, Field(ge=1)] = 1
+    candidates: PositiveInt = 1
     measured_by: str = ""
 
     @property
@@ -596,7 +599,7 @@ class Histogram(Artefact):
     """
 
     edges: tuple[FiniteFloat, ...]
-    counts: tuple[Annotated[int, Field(ge=0)], ...]
+    counts: tuple[NonNegativeInt, ...]
 
     @model_validator(mode="after")
     def _shape(self) -> Histogram:

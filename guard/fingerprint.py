@@ -187,6 +187,7 @@ RelevanceStage = Literal["cheap", "costly", "fallback"]
 CASCADE = "cascade"
 METADATA = "metadata"
 MIX = "mix"
+_NotNegative = Annotated[FiniteFloat, Field(ge=0)]
 
 
 class CascadeRule(Artefact):
@@ -219,7 +220,7 @@ class CascadeRule(Artefact):
     """
 
     threshold: FiniteFloat
-    reach: Annotated[FiniteFloat, Field(ge=0)]
+    reach: _NotNegative
     fallback: FiniteFloat | None = None
 
     def asks(self, cheap: float, strict: float = math.inf) -> bool:
@@ -276,9 +277,6 @@ class CascadeRule(Artefact):
         return cheap - (reach + max(0.0, cheap - strict)) * min(1.0, 2.0 * (1.0 - verdict))
 
 
-_Weight = Annotated[FiniteFloat, Field(ge=0)]
-
-
 class MixRule(Artefact):
     """How several scorers make one value: log-odds that the passages suffice.
 
@@ -299,7 +297,7 @@ class MixRule(Artefact):
     """
 
     intercept: FiniteFloat
-    weights: tuple[tuple[_Weight, _Weight], ...]
+    weights: tuple[tuple[_NotNegative, _NotNegative], ...]
 
     def value(self, parts: Sequence[tuple[float, float]]) -> float:
         """The log-odds of one question.

@@ -106,7 +106,7 @@ class StepCalibrator(Artefact):
 
     kind: Literal["step"] = "step"
     edges: tuple[FiniteFloat, ...]
-    values: tuple[Annotated[float, Field(ge=0, le=1)], ...]
+    values: tuple[Probability, ...]
 
     @model_validator(mode="after")
     def _monotone(self) -> StepCalibrator:

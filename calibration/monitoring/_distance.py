@@ -17,8 +17,6 @@ from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route, finite_or_none
 from ..statistics import Floats
 
-Counts = Floats
-
 DRAWS = 999
 _MOST_COUNTED = 500_000_000
 
@@ -39,7 +37,7 @@ class Distance:
     p_value: float
 
     @classmethod
-    def of(cls, value: Counts | float, draws: Counts) -> Distance:
+    def of(cls, value: Floats | float, draws: Floats) -> Distance:
         """A distance among draws without drift, of which it counts as one."""
         found = float(value)
         # Equal splits must compare as equal, whatever the order of summation did to the last digit.
@@ -52,7 +50,7 @@ class Distance:
         return max(0.0, self.value - self.without_drift)
 
 
-def _checked_counts(observed: Sequence[int], *expected: Histogram) -> tuple[Counts, ...]:
+def _checked_counts(observed: Sequence[int], *expected: Histogram) -> tuple[Floats, ...]:
     """Live counts and those of histograms as arrays of shape (bins,)."""
     found = tuple(np.asarray(x, np.float64) for x in (observed, *(one.counts for one in expected)))
     if len({one.edges for one in expected}) > 1 or len({one.shape for one in found}) > 1:
@@ -62,25 +60,21 @@ def _checked_counts(observed: Sequence[int], *expected: Histogram) -> tuple[Coun
     return found
 
 
-def stability_index(expected: Counts, observed: Counts, occupied: NDArray[np.bool_]) -> Counts:
-    """PSI of counts of shape (..., bins), half a question added to every occupied bin."""
-    p, q = smoothed_shares(expected, occupied), smoothed_shares(observed, occupied)
-    return _index_of_shares(p, q, occupied)
-
-
-def _index_of_shares(p: Counts, q: Counts, occupied: NDArray[np.bool_]) -> Counts:
+def stability_index(p: Floats, observed: Floats, occupied: NDArray[np.bool_]) -> Floats:
+    """PSI of shares and counts of shape (..., bins)."""
+    q = smoothed_shares(observed, occupied)
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = np.where(occupied, (q - p) * np.log(q / p), 0.0)
     return np.asarray(parts.sum(axis=-1))
 
 
-def smoothed_shares(counts: Counts, occupied: NDArray[np.bool_]) -> Counts:
+def smoothed_shares(counts: Floats, occupied: NDArray[np.bool_]) -> Floats:
     """Shares of shape (..., bins), half a question added to every occupied bin."""
     added = np.where(occupied, counts + 0.5, 0.0)
     return np.asarray(added / added.sum(axis=-1, keepdims=True))
 
 
-def largest_gap(expected: Counts, observed: Counts) -> Counts:
+def largest_gap(expected: Floats, observed: Floats) -> Floats:
     """Largest difference of the two cumulative shares at a bin edge, for (..., bins) counts."""
     first = np.cumsum(expected, axis=-1) / expected.sum(axis=-1, keepdims=True)
     second = np.cumsum(observed, axis=-1) / observed.sum(axis=-1, keepdims=True)
@@ -185,9 +179,9 @@ def compare(
     drawn = rng.multivariate_hypergeometric(
         pooled, int(live.sum()), size=draws, method="marginals"
     ).astype(np.float64)
-    split, occupied = (pooled - drawn, drawn), pooled > 0
-    psi = stability_index(calibration, live, occupied), stability_index(*split, occupied)
-    ks = largest_gap(calibration, live), largest_gap(*split)
+    sides, occupied = ((calibration, live), (pooled - drawn, drawn)), pooled > 0
+    psi = [stability_index(smoothed_shares(p, occupied), q, occupied) for p, q in sides]
+    ks = [largest_gap(*side) for side in sides]
     return Distance.of(*psi), Distance.of(*ks), None
 
 
@@ -235,8 +229,8 @@ def compare_with_mixture(
 
 
 def _fitted(
-    a: Counts, b: Counts, live: Counts, occupied: NDArray[np.bool_]
-) -> tuple[Counts, Counts, Counts]:
+    a: Floats, b: Floats, live: Floats, occupied: NDArray[np.bool_]
+) -> tuple[Floats, Floats, Floats]:
     """Share, PSI and KS for counts of shape (..., bins)."""
     p_a, p_b = smoothed_shares(a, occupied), smoothed_shares(b, occupied)
     low, high = np.zeros(live.shape[:-1]), np.ones(live.shape[:-1])
@@ -249,6 +243,6 @@ def _fitted(
     share = np.asarray((low + high) / 2)
     weight = share[..., None]
     mixed = weight * p_a + (1 - weight) * p_b
-    psi = _index_of_shares(mixed, smoothed_shares(live, occupied), occupied)
+    psi = stability_index(mixed, live, occupied)
     of_a, of_b = (side / side.sum(axis=-1, keepdims=True) for side in (a, b))
     return share, psi, largest_gap(weight * of_a + (1 - weight) * of_b, live)

@@ -390,7 +390,6 @@ LET_THROUGH = (Route.FOLLOW_CONTEXT, Route.ANSWER)
 _WATCHED = {
     "selective": ALL, "follow": Route.FOLLOW_CONTEXT.value, "answer": Route.ANSWER.value,
 }  # fmt: skip
-_NAMES = (ALL, *(route.value for route in LET_THROUGH))
 
 
 def promised_bounds(policy: Policy) -> dict[str, float]:
@@ -425,7 +424,7 @@ def risk_monitors(
     # Also where nothing is watched: to find a bad number now.
     RiskMonitor(0.5, delta, least_rate=least_rate)
     found = {}
-    for name in _NAMES:
+    for name in _WATCHED.values():
         bound = bounds.get(name, bounds.get(ALL))
         if name == ALL and bound is None and len(bounds) == len(LET_THROUGH):
             bound = max(bounds.values())

@@ -175,7 +175,6 @@ def _risk_words(route: str, state: RiskMonitor) -> str:
     )
 
 
-_BOUNDS = ("low", "estimate", "high")
 ALARMS = (*(f"{signal}_drift" for signal in SIGNALS), "abstention", "risk", "risk_rise")
 _FAMILIES: dict[str, dict[str, Any]] = table_beside(__file__, "metrics.toml")
 
@@ -220,5 +219,6 @@ def _add(family: GaugeMetricFamily, labels: list[str], value: float | None) -> N
 
 
 def _add_interval(family: GaugeMetricFamily, labels: list[str], interval: Interval) -> None:
-    for bound, value in zip(_BOUNDS, (interval.low, interval.value, interval.high), strict=True):
+    ends = {"low": interval.low, "estimate": interval.value, "high": interval.high}
+    for bound, value in ends.items():
         _add(family, [*labels, bound], value)

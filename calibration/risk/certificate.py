@@ -298,13 +298,11 @@ def _results(
     """The test of one target at each point."""
     kind, abstains, exact = target.kind, codes == _ABSTAIN, True
     # Which questions count, and what is lost on them, shape (points, n).
-    counted = ~abstains
+    counted = {"follow": codes == _FOLLOW, "answer": codes == _ANSWER}.get(kind, ~abstains)
     if kind in ("abstention", "cost"):
         counted = np.ones_like(abstains)
     elif kind == "false_abstention":
         counted = answerable(evidence, path)
-    elif kind in ("follow", "answer"):
-        counted = codes == (_FOLLOW if kind == "follow" else _ANSWER)
     if kind == "cost":
         losses, exact = costs(evidence, codes, path, target.losses), target.losses.all_or_nothing
     else:
@@ -323,10 +321,9 @@ def _results(
         further = _p_values_by_group(by_group, largest, target.bound, delta)
         p_values = np.maximum(p_values, further)
     # Where the route that a target bounds is closed, nothing can go wrong.
-    if kind == "follow":
-        p_values[[point.relevance is None for point in path]] = 0.0
-    elif kind == "answer":
-        p_values[[point.confidence is None for point in path]] = 0.0
+    if kind in ("follow", "answer"):
+        opened_by = "relevance" if kind == "follow" else "confidence"
+        p_values[[getattr(point, opened_by) is None for point in path]] = 0.0
     return [
         evidence_of(target, int(number), float(total), float(p_value), groups, largest)
         for number, total, p_value, groups in zip(n, loss, p_values, by_group, strict=True)

@@ -205,7 +205,6 @@ def strict_value(record: CalibrationRecord) -> float:
     return math.inf if record.strict is None else record.strict
 
 
-_UNNAMED = Fingerprint(kind="unnamed")
 ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 
 
@@ -230,9 +229,9 @@ class PolicyBinding:
             holds whichever it is.
     """
 
-    UNNAMED: ClassVar = _UNNAMED
+    UNNAMED: ClassVar = Fingerprint(kind="unnamed")
 
-    scorer: Fingerprint = _UNNAMED
+    scorer: Fingerprint = UNNAMED
     estimator: Fingerprint | None = None
     aggregator: str = "max"
     relevance_calibrator: Calibrator = field(default_factory=IdentityCalibrator)

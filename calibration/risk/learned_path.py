@@ -42,7 +42,7 @@ _NEAR_END = 1e-4
 
 _EDGE = 0.005
 # A prior worth about one question: few data keep to "the signal is what it says".
-_SLOPE_PRIOR, _SHIFT_PRIOR = 1.0, 0.3
+_PRIOR: Floats = np.asarray([1.0, 0.3])
 _FLATTEST = 0.02
 
 
@@ -110,13 +110,8 @@ def _newton(x: Floats, y: Floats, w: Floats) -> tuple[float, float]:
         p = _sigmoid(place[0] * x + place[1])
         v = w * p * (1.0 - p)
         residual = w * (p - y)
-        gradient = np.asarray(
-            [
-                residual @ x + _SLOPE_PRIOR * (place[0] - 1.0),
-                residual.sum() + _SHIFT_PRIOR * place[1],
-            ]
-        )
-        hessian = np.asarray([[v @ (x * x) + _SLOPE_PRIOR, v @ x], [v @ x, v.sum() + _SHIFT_PRIOR]])
+        gradient = np.asarray([residual @ x, residual.sum()]) + _PRIOR * (place - _AS_IT_IS)
+        hessian = np.asarray([[v @ (x * x), v @ x], [v @ x, v.sum()]]) + np.diag(_PRIOR)
         step = np.linalg.solve(hessian, gradient)
         size = 1.0
         while size > 1e-6 and _penalised(x, y, w, place - size * step) > objective:
@@ -129,8 +124,9 @@ def _newton(x: Floats, y: Floats, w: Floats) -> tuple[float, float]:
 
 
 def _penalised(x: Floats, y: Floats, w: Floats, place: Floats) -> float:
-    prior = _SLOPE_PRIOR * (place[0] - 1.0) ** 2 + _SHIFT_PRIOR * place[1] ** 2
-    return _loss(x, y, w, float(place[0]), float(place[1])) + float(prior) / 2.0
+    slope, shift = place
+    prior = _PRIOR[0] * (slope - 1.0) ** 2 + _PRIOR[1] * shift**2
+    return _loss(x, y, w, float(slope), float(shift)) + float(prior) / 2.0
 
 
 def _loss(x: Floats, y: Floats, w: Floats, slope: float, shift: float) -> float:

@@ -96,7 +96,7 @@ def test_the_cache_keeps_the_last_used_texts_only() -> None:
     assert len(scorer._cache) == 2
     scorer.embed(["b"])
     scorer.embed(["d"])
-    kept = scorer._cache.found(map(content_key, "abcd"))
+    kept = scorer._cache.found([*map(content_key, "abcd")])
     assert list(kept) == [content_key("b"), content_key("d")]  # b was used after c
     assert np.array_equal(kept[content_key("b")], first[1])
     # A row of a larger array would keep all of it in memory.
