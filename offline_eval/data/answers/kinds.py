@@ -145,13 +145,8 @@ def _asked(question: str) -> str:
 def _thing_asked(words: list[str]) -> str:
     """Return the noun of `which city`, `what is the city`, `what kind of city` and the like."""
     noun, rest = _noun(words)
-    opening = [word.lower() for word in words[:2]]
-    if (
-        not noun
-        and opening[:1]
-        and opening[0] in WORDS["be"]
-        and opening[1:] in (["the"], ["a"], ["an"])
-    ):
+    verb, article = (word.lower() for word in [*words, "", ""][:2])
+    if not noun and verb in WORDS["be"] and article in ("the", "a", "an"):
         noun, rest = _noun(words[2:])
     if noun in WORDS["sorts"] and [word.lower() for word in rest[:1]] == ["of"]:
         bare = list(dropwhile(lambda word: word.lower() in WORDS["determiners"], rest[1:]))

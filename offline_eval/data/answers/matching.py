@@ -31,11 +31,9 @@ def occurrences(text: str, answers: Iterable[str]) -> list[tuple[int, int]]:
     """
     plain = text.translate(_ALIKE)
     found: list[tuple[int, int]] = []
-    for answer in sorted(set(answers), key=lambda one: (-len(one), one)):
-        pattern = _pattern(answer)
-        if pattern is None:
-            continue
-        for match in pattern.finditer(plain):
+    told = filter(str.strip, set(answers))
+    for answer in sorted(told, key=lambda one: (-len(one), one)):
+        for match in _pattern(answer).finditer(plain):
             start, end = match.span()
             if not _stands_alone(plain, start, end):
                 continue
@@ -45,10 +43,8 @@ def occurrences(text: str, answers: Iterable[str]) -> list[tuple[int, int]]:
 
 
 @lru_cache(maxsize=65536)
-def _pattern(answer: str) -> re.Pattern[str] | None:
+def _pattern(answer: str) -> re.Pattern[str]:
     words = answer.translate(_ALIKE).split()
-    if not words:
-        return None
     return re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
 
 

@@ -127,11 +127,16 @@ def read_content(raw: bytes, suffix: str) -> ReadDocument:
         raise DocumentError("empty", "the file is empty")
     if suffix == ".pdf" or raw.startswith(b"%PDF-"):
         return read_pdf(raw)
+    control = 0 if suffix in _HTML else sum(byte < 9 or 13 < byte < 32 for byte in raw[:4096])
+    if b"\0" in raw or control > min(40, len(raw[:4096]) / 50):
+        raise DocumentError("binary", "no text file")
     if suffix in _HTML:
-        if b"\0" in raw:
-            raise DocumentError("binary", "no text file")
         return read_html(raw)
-    text = clean_text(_decoded(raw)).replace("\r\n", "\n").replace("\r", "\n")
+    try:
+        text = clean_text(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise DocumentError("encoding", "not UTF-8 text; save it as UTF-8") from None
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     return _READERS.get(suffix, _read_plain)(text)
 
 
@@ -146,16 +151,6 @@ def _of_lines(kind: str, lines: Sequence[str], empty: str) -> ReadDocument:
     if not blocks and not pairs:
         raise DocumentError("empty", empty)
     return ReadDocument(kind, tuple(blocks), tuple(pairs), text=tuple(blocks_of_lines(lines)))
-
-
-def _decoded(raw: bytes) -> str:
-    control = sum(byte < 9 or 13 < byte < 32 for byte in raw[:4096])
-    if b"\0" in raw or control > min(40, len(raw[:4096]) / 50):
-        raise DocumentError("binary", "no text file")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise DocumentError("encoding", "not UTF-8 text; save it as UTF-8") from None
 
 
 _NAMES = {name: text.split() for name, text in Rules(__file__, "documents").table["words"].items()}

@@ -67,20 +67,32 @@ def sentences_of(documents: Sequence[ReadDocument]) -> list[SentenceRow]:
     What stands on many documents (at least three, and a tenth of all) is marked as
     boilerplate, as are numbers of pages.
     """
-    rows = [
+    found = [
+        (document.name, index, *told)
+        for document in documents
+        for index, told in enumerate(_kinds(document.blocks))
+    ]
+    holders: dict[str, set[str]] = defaultdict(set)
+    for name, _, _, text, kind in found:
+        holders[_shape(text, kind)].add(name)
+    total = len(documents)
+    # Headings on every other document, the title of a book say, are no topic of anything.
+    seen = Counter(topic for topic, _ in {(block.topic, name) for name, _, block, *_ in found})
+    topics = {topic for topic, n in seen.items() if total >= 4 and n * 2 >= total}
+    return [
         SentenceRow(
-            sentence_id=f"{document.name}#{index}",
-            document=document.name,
+            sentence_id=f"{name}#{index}",
+            document=name,
             index=index,
             text=text,
             kind=kind,
-            topic=block.topic,
-            boilerplate=block.boilerplate or not _RULE["letter"].search(text),
+            topic=None if block.topic in topics else block.topic,
+            boilerplate=block.boilerplate
+            or not _RULE["letter"].search(text)
+            or len(holders[_shape(text, kind)]) >= max(_REPEATED_ON, total * _REPEATED_SHARE),
         )
-        for document in documents
-        for index, (block, text, kind) in enumerate(_kinds(document.blocks))
+        for name, index, block, text, kind in found
     ]
-    return _repeated_marked(rows, len(documents))
 
 
 def _kinds(blocks: Iterable[Block]) -> Iterator[tuple[Block, str, TextKind]]:
@@ -93,28 +105,8 @@ def _kinds(blocks: Iterable[Block]) -> Iterator[tuple[Block, str, TextKind]]:
             yield block, text, TextKind.SENTENCE if _RULE["ends"].search(text) else unfinished
 
 
-def _repeated_marked(rows: list[SentenceRow], documents: int) -> list[SentenceRow]:
-    holders: dict[str, set[str]] = defaultdict(set)
-    for row in rows:
-        holders[_shape(row)].add(row.document)
-    threshold = max(_REPEATED_ON, documents * _REPEATED_SHARE)
-    repeated = {shape for shape, names in holders.items() if len(names) >= threshold}
-    # Headings on every other document, the title of a book say, are no topic of anything.
-    seen = Counter(topic for topic, _ in {(row.topic, row.document) for row in rows})
-    topics = {topic for topic, n in seen.items() if documents >= 4 and n * 2 >= documents}
-    return [
-        row.model_copy(
-            update={
-                "boilerplate": row.boilerplate or _shape(row) in repeated,
-                "topic": None if row.topic in topics else row.topic,
-            }
-        )
-        for row in rows
-    ]
-
-
-def _shape(row: SentenceRow) -> str:
+def _shape(text: str, kind: TextKind) -> str:
     """The text; "Page 12" without its number, which a sentence keeps: it may be what it says."""
-    plain = " ".join(row.text.split()).lower()
-    loose = row.kind in (TextKind.FRAGMENT, TextKind.HEADING)
+    plain = " ".join(text.split()).lower()
+    loose = kind in (TextKind.FRAGMENT, TextKind.HEADING)
     return _DIGITS.sub("#", plain) if loose else plain

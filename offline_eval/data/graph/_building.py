@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -38,7 +38,10 @@ ENDS = frozenset({"P582", "end", "endDate", "endYear", "end_date", "until", "val
 _MEDIA = frozenset({"ExternalId", "Url", "CommonsMedia", "GlobeCoordinate", "Math", "GeoShape"})
 _ALIAS_RANK = len(LABELS)
 _LONGEST_NAME = 200
+# Triples between two calls of who watches.
+_STEP = 1000
 
+Progress = Callable[[int], None]
 Sets = defaultdict[str, set[str]]
 Rank = tuple[int, int, str]
 # What the triples of a predicate say, and of what.
@@ -81,10 +84,17 @@ class GraphBuilder:
     Args:
         languages: in which names are kept.
         fallback: languages whose names stand in for missing ones, in order.
+        on_progress: called with the number of triples so far.
     """
 
-    def __init__(self, languages: Sequence[str], fallback: Sequence[str] = ()) -> None:
-        self._languages, self._fallback = tuple(languages), tuple(fallback)
+    def __init__(
+        self,
+        languages: Sequence[str],
+        fallback: Sequence[str],
+        on_progress: Progress | None,
+    ) -> None:
+        self.languages, self.fallback = tuple(languages), tuple(fallback)
+        self._on_progress = on_progress
         self._nodes: dict[str, str] = {}
         # By role: a node, and all that is said of it; of bounds as written.
         self._said: defaultdict[Role, Sets] = defaultdict(lambda: defaultdict(set))
@@ -96,6 +106,8 @@ class GraphBuilder:
     def add(self, subject: Any, predicate: str, obj: Any) -> None:
         """Add one triple: terms of pyoxigraph, and the predicate's IRI."""
         self.triples += 1
+        if self._on_progress is not None and self.triples % _STEP == 0:
+            self._on_progress(self.triples)
         for role in _roles(predicate):
             if role[0] == _NAME:
                 self._name(subject, obj, int(role[1]))
@@ -129,15 +141,15 @@ class GraphBuilder:
     def _wanted(self, tag: str | None) -> dict[str, int]:
         """The languages for which names with a tag count, and how far each is from it."""
         found = {}
-        for language in self._languages:
+        for language in self.languages:
             if tag is not None and tag.casefold() == language.casefold():
                 found[language] = 0
             elif tag is not None and tag.casefold().startswith(language.casefold() + "-"):
                 found[language] = 1
             elif tag is None or tag == "mul":
                 found[language] = 2
-            elif tag in self._fallback:
-                found[language] = 3 + self._fallback.index(tag)
+            elif tag in self.fallback:
+                found[language] = 3 + self.fallback.index(tag)
         return found
 
     def _node(self, term: Any) -> str:

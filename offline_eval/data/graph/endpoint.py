@@ -11,7 +11,7 @@ import hashlib
 import re
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from string import Template
 from typing import Annotated, Any, Self
 
@@ -34,6 +34,7 @@ from ....guard.errors import (
     KnowgateError,
     is_transient,
     optional_import,
+    seconds_to_wait,
 )
 from ....guard.files import table_beside
 from ....guard.read_models import CheckedSettings
@@ -59,7 +60,6 @@ _BATCH = 150
 _MOST_NAMES = 1_000_000
 # Of all answers together, in sizes of the largest one.
 _MOST_ANSWERS = 16
-Progress = Callable[[int], None]
 Row = tuple[Any, ...]
 
 
@@ -239,8 +239,7 @@ class SparqlClient:
             if status != 200:
                 meaning = _ASKED["meanings"].get("moved" if 300 <= status < 400 else str(status))
                 message = f"{self.name}: status {status}{f' ({meaning})' if meaning else ''}"
-                after = response.headers.get("Retry-After", "")
-                wait = float(after) if re.fullmatch("[0-9]{1,7}", after) else 0.0
+                wait = seconds_to_wait(response.headers.get("Retry-After", "")) or 0.0
                 error = self._httpx.HTTPStatusError("", request=response.request, response=response)
                 raise SparqlError(message, wait if is_transient(error) else None)
             # A library would unpack what was packed again and again, and all of a part at once.
@@ -276,28 +275,22 @@ class SparqlClient:
 def load_endpoint(
     url: str,
     builder: GraphBuilder,
-    *,
-    languages: Sequence[str],
-    properties: Sequence[str] = (),
-    settings: EndpointSettings | None = None,
-    on_progress: Progress | None = None,
+    properties: Sequence[str],
+    settings: EndpointSettings,
 ) -> KnowledgeGraph:
     """Load a part of the graph behind a SPARQL endpoint.
 
     Args:
         url: of the endpoint.
-        builder: of the graph.
-        languages: in which names are fetched.
+        builder: of the graph; its languages are those in which names are fetched.
         properties: IRIs, or `P19` for a property of Wikidata; the endpoint's commonest ones
             by default, which the largest endpoints take too long to count.
         settings: how the endpoint is asked, and for how much.
-        on_progress: called with the number of triples so far.
 
     Raises:
         InputError: the address or a property is none.
         SparqlError: see `SparqlClient.select`.
     """
-    settings = settings or EndpointSettings()
     wanted = [_checked(name) for name in properties]
     pattern = settings.subjects.strip()
     # In a query of its own, so that the pattern's other variables are its own.
@@ -307,8 +300,6 @@ def load_endpoint(
     def add(subject: Any, predicate: str, obj: Any) -> None:
         builder.add(subject, predicate, obj)
         digest.update(f"{subject} <{predicate}> {obj}\n".encode())
-        if on_progress is not None and builder.triples % 1000 == 0:
-            on_progress(builder.triples)
 
     with SparqlClient(url, settings) as client:
         for prop in wanted or _common_properties(client, chosen, settings.most_properties):
@@ -319,7 +310,7 @@ def load_endpoint(
             seen.add(property_entity(prop))
         # Only what can be written into a query as it is. Statements have no names.
         named = [one for one in seen if _IRI.fullmatch(one) and "/entity/statement/" not in one]
-        for row in _names(client, sorted(named), languages):
+        for row in _names(client, sorted(named), (*builder.languages, *builder.fallback)):
             add(row[0], row[1].value, row[2])
         return builder.build(client.name, digest.hexdigest())
 

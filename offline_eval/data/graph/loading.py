@@ -14,13 +14,12 @@ from typing import Any
 from ....guard.errors import InputError, optional_import
 from ....guard.files import AnyPath, file_sha256
 from ...testbed import default_world
-from ._building import GraphBuilder
-from .endpoint import EndpointSettings, Progress, load_endpoint
+from ._building import GraphBuilder, Progress
+from .endpoint import EndpointSettings, load_endpoint
 from .graph import KnowledgeGraph
 
 MICROWORLD = "microworld"
 _EXTENSIONS = ("nt", "nq", "ttl", "trig", "n3", "rdf", "xml", "jsonld", "owl")
-_STEP = 20_000
 # RDF/XML: its entities can be declared to stand for gigabytes.
 _XML = ("rdf", "xml", "owl")
 _COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
@@ -61,28 +60,22 @@ def load_graph(
         SparqlError: the endpoint does not answer as it should.
         MissingDependencyError: pyoxigraph is not installed; for endpoints, httpx.
     """
-    builder = GraphBuilder(languages, fallback)
+    builder = GraphBuilder(languages, fallback, on_progress)
     if _ADDRESS.match(os.fspath(path)):
-        return load_endpoint(
-            os.fspath(path),
-            builder,
-            languages=(*languages, *fallback),
-            properties=properties,
-            settings=endpoint,
-            on_progress=on_progress,
-        )
+        settings = endpoint or EndpointSettings()
+        return load_endpoint(os.fspath(path), builder, properties, settings)
     oxigraph = optional_import("pyoxigraph")
     if os.fspath(path) == MICROWORLD:
         text = default_world().to_ntriples()
         quads = oxigraph.parse(text, oxigraph.RdfFormat.N_TRIPLES)
-        _feed(builder, quads, MICROWORLD, on_progress)
+        _feed(builder, quads, MICROWORLD)
         return builder.build(MICROWORLD, hashlib.sha256(text.encode("utf-8")).hexdigest())
     where = Path(path)
     if where.is_dir():
-        return _store(builder, where, on_progress)
+        return _store(builder, where)
     if not where.is_file():
         raise InputError("no such file", where=str(where), hint="check the path")
-    _feed(builder, _parsed(oxigraph, where), str(where), on_progress)
+    _feed(builder, _parsed(oxigraph, where), str(where))
     return builder.build(where.name, file_sha256(where))
 
 
@@ -144,13 +137,11 @@ class _Bounded:
         return found
 
 
-def _feed(builder: GraphBuilder, quads: Any, where: str, on_progress: Progress | None) -> None:
+def _feed(builder: GraphBuilder, quads: Any, where: str) -> None:
     add = builder.add
     try:
         for subject, predicate, obj, _graph in quads:
             add(subject, predicate.value, obj)
-            if on_progress is not None and builder.triples % _STEP == 0:
-                on_progress(builder.triples)
     except SyntaxError as error:
         line = f":{error.lineno}" if error.lineno else ""
         detail = " ".join(str(error.msg).split())  # it may quote the file
@@ -160,7 +151,7 @@ def _feed(builder: GraphBuilder, quads: Any, where: str, on_progress: Progress |
         raise _unreadable(Path(where), error) from None
 
 
-def _store(builder: GraphBuilder, path: Path, on_progress: Progress | None) -> KnowledgeGraph:
+def _store(builder: GraphBuilder, path: Path) -> KnowledgeGraph:
     if not (path / "CURRENT").is_file():
         what = "is a folder, and none in which pyoxigraph keeps a store"
         raise InputError(what, where=str(path), hint="name an RDF file")
@@ -168,7 +159,7 @@ def _store(builder: GraphBuilder, path: Path, on_progress: Progress | None) -> K
         store = optional_import("pyoxigraph").Store.read_only(str(path))
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
-    _feed(builder, store, str(path), on_progress)
+    _feed(builder, store, str(path))
     lines = "".join(sorted(str(quad) for quad in store))
     return builder.build(path.name, hashlib.sha256(lines.encode("utf-8")).hexdigest())
 
