@@ -45,8 +45,7 @@ class SystemPrompt:
     @property
     def sha256(self) -> str:
         """Hexadecimal sha256 over both forms."""
-        both = self.with_context.sha256 + self.closed_book.sha256
-        return text_sha256(both)
+        return text_sha256(self.with_context.sha256 + self.closed_book.sha256)
 
     def filled(self, question: str, passages: Sequence[str]) -> str:
         """The text to send: passages numbered from 1; without any, the closed-book form.
