@@ -128,9 +128,8 @@ def limits(policy: Policy) -> list[str]:
     """
     if policy.guarantee is None or not policy.guarantee.certified:
         return []
-    kinds = {risk.kind for risk in policy.guarantee.risks}
     unnamed = policy.scorer.kind == PolicyBinding.UNNAMED.kind
-    return WORDS.paragraphs("limits", policy, kinds, unnamed)
+    return WORDS.paragraphs("limits", policy, unnamed)
 
 
 def cautions(

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +99,7 @@ def load_system_prompt(name: str) -> SystemPrompt:
 
 def prompt_of_package(name: str) -> Prompt:
     """Load a prompt that ships with this package."""
-    file = resources.files(__package__).joinpath("prompts", f"{name}.txt")
-    return Prompt(name, file.read_text(encoding="utf-8").rstrip("\n"))
+    return Prompt.load(Path(__file__).with_name("prompts") / f"{name}.txt")
 
 
 def _without_context(prompt: Prompt) -> str:
