@@ -28,7 +28,6 @@ from ._rates import passes
 from .records import WORDS, CalibrationSet
 
 Trial = Callable[[Risk], Calibrated]
-_BETTER_SCORER = "sufficiency_cross"
 
 
 def advice_for(found: Calibrated, asked: Asked, trial: Trial) -> tuple[str, ...]:
@@ -72,8 +71,6 @@ def _of_leak(found: Calibrated, risk: Leak, asked: Asked, trial: Trial) -> Itera
             **_more_questions(found, risk, asked, limited),
             "limited": limited,
             "above": above,
-            "weak_scorer": found.measured.scorer is not None
-            and found.measured.scorer.kind != _BETTER_SCORER,
         },
     )
 
@@ -128,9 +125,8 @@ def limits(policy: Policy) -> list[str]:
     """
     if policy.guarantee is None or not policy.guarantee.certified:
         return []
-    kinds = {risk.kind for risk in policy.guarantee.risks}
     unnamed = policy.scorer.kind == PolicyBinding.UNNAMED.kind
-    return WORDS.paragraphs("limits", policy, kinds, unnamed)
+    return WORDS.paragraphs("limits", policy, unnamed)
 
 
 def cautions(

@@ -176,9 +176,8 @@ class AttemptHistory:
         Raises:
             InputError: another process writes a history, or one cannot be written.
         """
-        key = json_sha256([data_sha256, settings])
         attempt = _Attempt(
-            key=key,
+            key=json_sha256([data_sha256, settings]),
             number=number,
             data_sha256=data_sha256,
             settings=settings,
@@ -187,7 +186,7 @@ class AttemptHistory:
         )
         with ExitStack() as opened:
             tables = [opened.enter_context(spec.open(folder)) for folder, spec in self._files]
-            if max(_number_in(table.rows(), key) for table in tables) != number:
+            if self.number(data_sha256, settings) != number:
                 return False
             for table in tables:
                 table.extend([attempt])

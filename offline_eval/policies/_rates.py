@@ -397,6 +397,7 @@ def path_steps(fit: Fit) -> tuple[dict[str, Any], ...]:
     `p_value` is of "some bound is broken"; of a coverage, of "too little is let through".
     """
     certificate, steps = fit.certificate, []
+    questions = certificate.questions
     # The first that fails was tested too.
     last = certificate.first if certificate.chosen is None else certificate.chosen + 1
     for index, found in enumerate(certificate.points):
@@ -407,9 +408,7 @@ def path_steps(fit: Fit) -> tuple[dict[str, Any], ...]:
         step = {
             "number": index + 1,
             **asdict(found.point),
-            "coverage": found.let_through / certificate.questions
-            if certificate.questions
-            else None,
+            "coverage": found.let_through / questions if questions else None,
             "risk": wrong / among if among else None,
             "p_value": found.p_value,
             "tested": certificate.first <= index <= last,

@@ -193,8 +193,8 @@ def build_guard(
     if choice.name.startswith(PYTHON):
         return own_guard(choice.name)
     # Any passage is relevant enough for the policy of the premise check, which decides alone.
-    premise = choice.name == PREMISE and bool(policy.vetoes)  # and no file of that name
-    vetoes = [_premise_checker()] if premise else []
+    # The policy of a file of that name has no vetoes.
+    vetoes = [_premise_checker()] if choice.name == PREMISE and policy.vetoes else []
     scorer = LexicalScorer() if vetoes else scorer_of(policy)
     estimator: ConfidenceEstimator | None = None
     detector: ConflictDetector | None = None

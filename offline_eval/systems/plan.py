@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +44,7 @@ class SystemPrompt:
     @property
     def sha256(self) -> str:
         """Hexadecimal sha256 over both forms."""
-        both = self.with_context.sha256 + self.closed_book.sha256
-        return text_sha256(both)
+        return text_sha256(self.with_context.sha256 + self.closed_book.sha256)
 
     def filled(self, question: str, passages: Sequence[str]) -> str:
         """The text to send: passages numbered from 1; without any, the closed-book form.
@@ -101,8 +99,7 @@ def load_system_prompt(name: str) -> SystemPrompt:
 
 def prompt_of_package(name: str) -> Prompt:
     """Load a prompt that ships with this package."""
-    file = resources.files(__package__).joinpath("prompts", f"{name}.txt")
-    return Prompt(name, file.read_text(encoding="utf-8").rstrip("\n"))
+    return Prompt.load(Path(__file__).with_name("prompts") / f"{name}.txt")
 
 
 def _without_context(prompt: Prompt) -> str:

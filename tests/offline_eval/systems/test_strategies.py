@@ -87,10 +87,9 @@ def _passages(found: Retrieved) -> tuple[str, ...]:
 
 
 def _texts(found: Retrieved, base: KnowledgeBase = BASE) -> list[str]:
-    others = {one.passage_id: one.text for one in found.passages}
-    held = base.passages
-    names = [] if found.context is None else found.context.names(held)
-    return [held[name] if name in held else others[name] for name in names]
+    texts = {one.passage_id: one.text for one in found.passages} | base.passages
+    names = [] if found.context is None else found.context.names(base.passages)
+    return [texts[name] for name in names]
 
 
 def test_direct_gives_nothing_to_read() -> None:
