@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from ..guard.errors import first_fault
+from ..guard.files import json_sha256
 
 # Cases that must not pass: the source was left out, or a user's question has no answer.
 MISSING_CASES = ("left_out", "unanswerable")
@@ -119,8 +120,7 @@ class CalibrationRecord:
             >>> CalibrationRecord.seed_of("abba") == CalibrationRecord.seed_of("ab") < 2**48
             True
         """
-        text = json.dumps(sorted(set(question_ids)))
-        return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:6], "big")
+        return int(json_sha256(sorted(set(question_ids)))[:12], 16)
 
     @classmethod
     def leave_one_out_pair(

@@ -26,14 +26,13 @@ Example:
 
 from __future__ import annotations
 
-import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .artefacts import require_fingerprint
-from .contracts import plain
+from .contracts import finite_or_none, plain
 from .deadlines import call_on_thread
 from .decision import OnError, Reason, SignalName
 from .errors import InputError, KnowgateError, PolicyError, SignalValueError
@@ -169,13 +168,9 @@ def as_number(value: Any, signal: str) -> float:
     value = plain(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SignalValueError(signal, f"a {type(value).__name__} was measured, not a number")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
+    if finite_or_none(value) is None:
         raise SignalValueError(signal, "NaN or infinity was measured")
-    return number
+    return float(value)
 
 
 # -- vetoes that a policy is bound to --------------------------------------------------

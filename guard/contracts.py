@@ -8,6 +8,7 @@ many questions only.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -465,6 +466,15 @@ def checked_entailment(model: EntailmentModel | None, where: str) -> EntailmentM
 def plain(value: Any) -> Any:
     """`value`, a scalar of a numerical library converted to Python's own kind."""
     return value.item() if getattr(value, "ndim", None) == 0 else value
+
+
+def finite_or_none(value: float | None) -> float | None:
+    """`value`, or None where it is missing, NaN, infinite or no float can hold it."""
+    try:
+        return value if value is not None and math.isfinite(value) else None
+    except OverflowError:
+        # An integer with hundreds of digits.
+        return None
 
 
 def probability_of(model: EntailmentModel, premise: str, hypothesis: str, *, signal: str) -> float:

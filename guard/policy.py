@@ -79,8 +79,7 @@ def measured_by(policy: PolicyFields) -> str:
 
 
 def _sha256(fields: dict[str, Any]) -> str:
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
-    return text_sha256(text)
+    return text_sha256(json.dumps(fields, sort_keys=True, separators=(",", ":")))
 
 
 def fault_of(policy: PolicyFields) -> str | None:

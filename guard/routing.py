@@ -30,7 +30,7 @@ from .artefacts import (
     VetoBinding,
     require_fingerprint,
 )
-from .contracts import ConflictBetween
+from .contracts import ConflictBetween, finite_or_none
 from .decision import Decision, Found, Mode, OnError, Reason, Route, Scenario, SignalName
 from .errors import KnowgateError, PolicyError, QuestionError, UnsupportedLanguageError
 from .fingerprint import Artefact, Fingerprint, aggregator, misfit
@@ -286,15 +286,6 @@ def kept_reference(scores: Sequence[float]) -> float:
     """
     different = sorted(set(scores))
     return different[-2] if len(different) > 2 else different[-1]
-
-
-def finite_or_none(value: float | None) -> float | None:
-    """`value`, or None where it is missing, NaN, infinite or no float can hold it."""
-    try:
-        return value if value is not None and math.isfinite(value) else None
-    except OverflowError:
-        # An integer with hundreds of digits.
-        return None
 
 
 __all__ = [

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...guard.artefacts import Histogram
+from ...guard.contracts import finite_or_none
 from ...guard.decision import Route, SignalName
 from ...guard.errors import InputError
 from ...guard.policy import Policy
-from ...guard.routing import Signals, decide_route, finite_or_none
+from ...guard.routing import Signals, decide_route
 from ..statistics import Floats
 
 DRAWS = 999

@@ -10,10 +10,10 @@ from typing import Any, Literal
 from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import to_jsonable_python
 
+from ...guard.contracts import finite_or_none
 from ...guard.decision import Route
 from ...guard.errors import InputError
 from ...guard.policy import Policy
-from ...guard.routing import finite_or_none
 from ._distance import (
     DRAWS,
     Distance,
