@@ -211,7 +211,7 @@ def _add(rows: ReplyRows, questions: dict[str, Question], path: Path, model: str
     for where, sample in samples:
         if sample.response is None:
             detail = "the request asks for no answer, so that there is no reply"
-            rows.warn(str(path), where, detail)
+            rows.warn(where, detail)
             continue
         by, reply_id = replies.get(sample.doc_id, (sample.filter, ""))
         if by == sample.filter:

@@ -225,9 +225,8 @@ def _meeting(material: Material) -> Iterator[tuple[str, str]]:
 
 def _intersections(material: Material, one: str, other: str) -> Iterator[Twins | None]:
     rng = seeded(material.settings.seed, "inter", one, other)
-    shared = sorted(
-        frozenset(material.graph.facts[one].values).intersection(material.graph.facts[other].values)
-    )
+    told = material.graph.facts
+    shared = sorted(set(told[one].values).intersection(told[other].values))
 
     def twins_at(node: str) -> Twins | None:
         first = _holding(material, one, node, rng)
