@@ -110,15 +110,12 @@ def holds_answer(text: str, answers: Iterable[str]) -> bool:
     answers = list(answers)
     if occurrences(text, answers):
         return True
-    folded, canonical = _folded(text), None
-    for answer in answers:
-        if (wanted := _folded(answer)).strip() and wanted in folded:
-            return True
-        if any(character.isdigit() for character in canonical_answer(answer)):
-            canonical = _folded(canonical_answer(text)) if canonical is None else canonical
-            if _folded(canonical_answer(answer)) in canonical:
-                return True
-    return False
+    told = _folded(text)
+    if any(one.strip() and one in told for one in map(_folded, answers)):
+        return True
+    numbers = [one for one in map(canonical_answer, answers) if any(map(str.isdigit, one))]
+    told = _folded(canonical_answer(text)) if numbers else ""
+    return any(_folded(one) in told for one in numbers)
 
 
 @lru_cache(maxsize=16384)

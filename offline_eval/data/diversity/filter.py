@@ -168,7 +168,7 @@ def _by_meaning(
 ) -> Iterator[TooNear]:
     picked = np.sort(farthest_first(vectors, min_distance=least, on_progress=on_progress))
     gone = np.setdiff1d(np.arange(len(vectors)), picked)
-    rows = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = _unit_rows(vectors)
     for start in range(0, len(gone), _ROWS_AT_ONCE):
         part = gone[start : start + _ROWS_AT_ONCE]
         cosines = rows[part] @ rows[picked].T

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -170,17 +171,17 @@ class ReplyRows:
             what = f"two verdicts of one judge on {criterion[:60]!r} contradict each other"
             raise _apart(what, where)
 
-    def warn(self, file: str, where: str, what: str, detail: str = "") -> None:
+    def warn(self, where: str, what: str, detail: str = "") -> None:
         """Count one more thing that was left out: a warning per file and what it is.
 
         Args:
-            file: that was read.
-            where: file and line.
+            where: file, and line where there is one.
             what: that was left out.
             detail: in the place of `what` for the first one.
         """
-        first, times = self._warned.get((file, what), (f"{where}: {detail or what}", 0))
-        self._warned[file, what] = first, times + 1
+        key = re.sub(r":\d+$", "", where), what
+        first, times = self._warned.get(key, (f"{where}: {detail or what}", 0))
+        self._warned[key] = first, times + 1
 
     @property
     def warnings(self) -> list[str]:

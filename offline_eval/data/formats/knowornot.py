@@ -247,7 +247,7 @@ def import_knowornot(
     for where, _, metadata in experiments:
         if metadata not in replies:
             detail = "the experiment has no output document; its questions are kept"
-            rows.warn(where, where, detail)
+            rows.warn(where, detail)
     return rows.write(
         out,
         settings={"source": "knowornot"},

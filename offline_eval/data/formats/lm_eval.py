@@ -174,12 +174,14 @@ class Sample(BaseModel, extra="allow"):
     def response(self) -> str | None:
         """The reply; None where the request was no question with a reply."""
         rated = [one for one in self.requests if one.log_likelihood is not None]
-        first = self.requests[0] if self.requests else None
-        if first is not None and first.choice is not None:
+        first = next(iter(self.requests), None)
+        if first is None:
+            return None
+        if first.choice is not None:
             # The first of equals, as the harness's accuracy has it.
             likeliest = max(rated, key=lambda one: one.log_likelihood or 0.0, default=first)
             return (likeliest.choice or "").strip() if len(rated) > 1 else None
-        if first is None or first.response is None:
+        if first.response is None:
             return None
         found = self.filtered_resps
         while isinstance(found, list) and found:
@@ -209,7 +211,7 @@ def _add(rows: ReplyRows, questions: dict[str, Question], path: Path, model: str
     for where, sample in samples:
         if sample.response is None:
             detail = "the request asks for no answer, so that there is no reply"
-            rows.warn(str(path), where, detail)
+            rows.warn(where, detail)
             continue
         by, reply_id = replies.get(sample.doc_id, (sample.filter, ""))
         if by == sample.filter:

@@ -236,20 +236,19 @@ def read_logs(
             is known, a case is answered twice by one system, or a question that the log says
             was left out is in its own context.
     """
-    logs = [read_replay_log(path) for path in paths]
+    replies = [reply for path in paths for reply in read_replay_log(path)]
     known = [KnownBase(one.name, one.questions, one.passages) for one in bases]
     if not known:
-        known = _bases_of_logs(logs)
+        known = _bases_of_logs(replies)
     rows = ReplyRows()
-    for path, replies in zip(paths, logs, strict=True):
-        for reply in replies:
-            system, found = reply.system(), _match(reply, known)
-            rows.systems.setdefault(system.system_id, system)
-            if found is not None:
-                _add(rows, reply, *found)
-            else:
-                detail = "the question documents do not hold this question; the reply is left out"
-                rows.warn(os.fspath(path), reply.where, detail)
+    for reply in replies:
+        system, found = reply.system(), _match(reply, known)
+        rows.systems.setdefault(system.system_id, system)
+        if found is not None:
+            _add(rows, reply, *found)
+        else:
+            detail = "the question documents do not hold this question; the reply is left out"
+            rows.warn(reply.where, detail)
     if paths and not rows.replies:
         what = "no reply answers a question of the question documents"
         hint = "give the documents that the logged questions come from"
@@ -257,14 +256,14 @@ def read_logs(
     return rows, known
 
 
-def _bases_of_logs(logs: Iterable[Sequence[LoggedReply]]) -> list[KnownBase]:
+def _bases_of_logs(replies: Iterable[LoggedReply]) -> list[KnownBase]:
     """Knowledge bases of the questions and expected answers that the logs hold themselves.
 
     A question without an id goes by its text.
     """
     found: dict[str, dict[str, QuestionRecord]] = {}
     ids: dict[tuple[str, str], str] = {}
-    for reply in (reply for log in logs for reply in log):
+    for reply in replies:
         records = found.setdefault(reply.knowledge_base, {})
         question, what = reply.question or "", ""
         text = reply.knowledge_base, plain(question)
@@ -345,9 +344,8 @@ def _context(
         else:
             name = entry.passage_id or ""
             if name not in base.passages:
-                file = reply.where.rpartition(":")[0]
                 detail = f"the context names {name[:60]!r}, whose text nobody gave"
-                rows.warn(file, reply.where, "unknown context", detail)
+                rows.warn(reply.where, "unknown context", detail)
         # Another question with the same answer may share the passage: ids decide.
         own = own or (named is question if named else name == question.own_passage)
         names.append(name)

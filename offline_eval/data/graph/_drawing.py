@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import combinations, starmap
+from itertools import chain, combinations, product, starmap
 from random import Random
 from typing import NamedTuple
 
@@ -225,9 +225,8 @@ def _meeting(material: Material) -> Iterator[tuple[str, str]]:
 
 def _intersections(material: Material, one: str, other: str) -> Iterator[Twins | None]:
     rng = seeded(material.settings.seed, "inter", one, other)
-    shared = sorted(
-        frozenset(material.graph.facts[one].values).intersection(material.graph.facts[other].values)
-    )
+    told = material.graph.facts
+    shared = sorted(set(told[one].values).intersection(told[other].values))
 
     def twins_at(node: str) -> Twins | None:
         first = _holding(material, one, node, rng)
@@ -280,9 +279,8 @@ def _disjoint(
             classes.isdisjoint(graph.classes.get(answer, ())) for answer in found.answers
         )
         # A fact of another property may say the same, such as a subproperty or an inverse.
-        linked = any(graph.are_linked(first.key, answer) for answer in found.answers) or any(
-            graph.are_linked(found.key, answer) for answer in first.answers
-        )
+        links = product([first.key], found.answers), product([found.key], first.answers)
+        linked = any(graph.are_linked(*pair) for pair in chain(*links))
         if first.key in found.answers or unlike or linked:
             continue
         if not material.labels.same_name(first.answers, found.answers):
