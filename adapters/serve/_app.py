@@ -152,7 +152,6 @@ def create_app(
     app.add_middleware(
         AccessMiddleware,
         admission=admission,
-        limits=limits,
         token=token,
         metrics=http_metrics(registry),
         endpoints={*_ENDPOINTS, *app.openapi()["paths"]},

@@ -157,7 +157,7 @@ class ChatProxy:
         """
         plan = await self._plan(asked, body["messages"])
         if plan.messages is None:
-            return _abstention(asked, plan)
+            return _reply(asked, _abstention(asked, plan), plan)
         forwarded = {name: value for name, value in body.items() if name != "knowgate"}
         held = asked.stream and plan.gate is not None and plan.gate.holds_back
         if held:
@@ -176,9 +176,7 @@ class ChatProxy:
             # How it was decided, all the same.
             error.headers.update(plan.headers)
             raise
-        if held:
-            return _as_stream(asked, completion, plan)
-        return json_reply(completion | {"knowgate": plan.extension}, headers=plan.headers)
+        return _reply(asked, completion, plan)
 
     async def _plan(self, asked: GuardedRequest, messages: list[Any]) -> _Plan:
         extension = asked.knowgate or ChatExtension()
@@ -346,11 +344,11 @@ def search_by(found: Any, seconds: float, limits: InputLimits) -> Search:
 _NO_TOKENS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 
 
-def _abstention(asked: GuardedRequest, plan: _Plan) -> Response:
-    """The reply of the guard itself, whole or as a stream, in OpenAI's shape."""
+def _abstention(asked: GuardedRequest, plan: _Plan) -> dict[str, Any]:
+    """The reply of the guard itself as a completion in OpenAI's shape."""
     rest = {"logprobs": None, "finish_reason": "stop"}
     message = {"role": "assistant", "content": plan.reply, "refusal": None}
-    completion = {
+    return {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "object": "chat.completion",
         "created": int(time.time()),
@@ -358,13 +356,12 @@ def _abstention(asked: GuardedRequest, plan: _Plan) -> Response:
         "choices": [{"index": i, "message": message, **rest} for i in range(asked.n or 1)],
         "usage": _NO_TOKENS,
     }
+
+
+def _reply(asked: GuardedRequest, completion: dict[str, Any], plan: _Plan) -> Response:
+    """A completion that is there: whole, or as the events of a stream, as the request asks."""
     if not asked.stream:
         return json_reply(completion | {"knowgate": plan.extension}, headers=plan.headers)
-    return _as_stream(asked, completion, plan)
-
-
-def _as_stream(asked: GuardedRequest, completion: Mapping[str, Any], plan: _Plan) -> Response:
-    """A completion that is there, as the events of a stream."""
     options = fields_of(fields_of(asked.model_extra).get("stream_options"))
     with_usage = bool(options.get("include_usage"))
     events = b"".join(events_of(completion, plan.extension, with_usage=with_usage))

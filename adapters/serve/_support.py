@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ...guard import Guard, KnowgateError, Reason
+from ...guard import Guard, KnowgateError
 from ...guard.errors import NO_JSON
 from ...guard.signals.support.contracts import ReplyVerdict
 from ...guard.signals.support.reading import sentence_spans
@@ -56,10 +56,8 @@ class ReplyGate:
             SignalError: the check failed, under `on_error="raise"`.
         """
         verdict = await self.guard.acheck_reply(reply, self.passages, self.question)
-        told = verdict.text
-        if told is None:
-            told = self.replies.to(Reason.REPLY_UNSUPPORTED)
-        return told, verdict_body(verdict, self.passages, self.places)
+        body = verdict_body(verdict, self.passages, self.places)
+        return self.replies.delivered(verdict), body
 
     async def completion(self, found: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         """Return a completion with what is delivered of each choice, and the verdicts on them."""
