@@ -159,7 +159,7 @@ class ChatProxy:
         if plan.messages is None:
             return _reply(asked, _abstention(asked, plan), plan)
         forwarded = {name: value for name, value in body.items() if name != "knowgate"}
-        held = asked.stream and plan.gate is not None and plan.gate.holds_back
+        held = asked.stream and plan.gate is not None and plan.gate.checker.holds_back
         if held:
             # What may be withheld is asked for as a whole, and told once it is checked.
             forwarded = {k: v for k, v in forwarded.items() if k != "stream_options"}
@@ -232,8 +232,8 @@ class ChatProxy:
         if decision.route is not Route.ANSWER:
             kept = [texts[index] for index in decision.kept]
             messages = self._with_context(messages, kept)
-            if self.guard.reply_checker is not None:
-                gate = ReplyGate(self.guard, self.replies, kept, decision.kept, question)
+            if (checker := self.guard.reply_checker) is not None:
+                gate = ReplyGate(checker, self.replies, kept, decision.kept, question)
         return _Plan(messages, "", extension, headers, gate)
 
     def _with_context(self, messages: list[Any], passages: Sequence[str]) -> list[Any]:
@@ -393,19 +393,21 @@ class EventStream(StreamingResponse):
         events = marked(await upstream.enter_async_context(stream), plan.extension)
         if plan.gate is not None:
             events = plan.gate.streamed(events)
-        response = cls(events, media_type=EVENT_STREAM, headers={**_UNBUFFERED, **plan.headers})
+        headers = {**_UNBUFFERED, **plan.headers}
+        response = cls(_with_failure(events), media_type=EVENT_STREAM, headers=headers)
         response._upstream = upstream
         return response
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it, and end the upstream's part of it whatever happens."""
-        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         async with self._upstream:
-            await send(start)
-            try:
-                async for piece in self.body_iterator:
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-            except ServeError as error:
-                last = b"\n\n" + event_of(error.body)
-                await send({"type": "http.response.body", "body": last, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self.stream_response(send)
+
+
+async def _with_failure(events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The events; a failure of the upstream is the last one."""
+    try:
+        async for event in events:
+            yield event
+    except ServeError as error:
+        yield b"\n\n" + event_of(error.body)
