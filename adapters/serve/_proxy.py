@@ -34,7 +34,16 @@ from ...guard.prompts import Prompt
 from ...guard.text import clean_text, passage_text
 from ..langchain import Replies
 from ..shadow import ShadowDecider, counted_abstention
-from ._bodies import ChatExtension, ServeError, as_given, as_json, documented, fields_of, json_reply
+from ._bodies import (
+    REJECTED,
+    ChatExtension,
+    ServeError,
+    as_given,
+    as_json,
+    documented,
+    fields_of,
+    json_reply,
+)
 from ._support import ReplyGate, event_of, events_of, marked, text_of
 from ._upstream import EVENT_STREAM, UpstreamClient
 
@@ -251,7 +260,6 @@ class ChatProxy:
 def chat_router(proxy: ChatProxy) -> APIRouter:
     """The endpoints `/v1/chat/completions` and `/v1/models`."""
     router = APIRouter()
-    rejected = documented(400, 401, 403, 408, 413, 422, 429, 500, 502, 503, 504)
     # One event; its data is a chunk as JSON, `[DONE]`, or an error.
     data = {"type": "object", "properties": {"data": {"type": "string"}}}
     streamed = {EVENT_STREAM: {"schema": data}}
@@ -259,7 +267,7 @@ def chat_router(proxy: ChatProxy) -> APIRouter:
     @router.post(
         "/v1/chat/completions",
         response_model=dict[str, Any],
-        responses={**rejected, 200: {"content": streamed}},
+        responses={**REJECTED, 200: {"content": streamed}},
     )
     async def chat_completions(asked: GuardedRequest, request: Request) -> Response:
         """Answer as the upstream model does, where the guard lets it."""
