@@ -340,12 +340,9 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             text = told_values(response.structured_response)
         verdict: ReplyVerdict = await call("check", text, documents, asked(), shown=False)
         if verdict.text != text:
-            told = verdict.text
-            if told is None:
-                told = self._replies.to(Reason.REPLY_UNSUPPORTED)
             # Reasoning and metadata would tell what is not delivered.
             others = [one for one in response.result if one is not said[-1]]
-            answer = AIMessage(told, id=said[-1].id)
+            answer = AIMessage(self._replies.delivered(verdict), id=said[-1].id)
             response = replace(response, result=[*others, answer], structured_response=None)
         value = None if verdict.support is None else verdict.support.value
         return response, {"support": value, "supported": verdict.supported}
@@ -445,19 +442,16 @@ class _Turn:
             messages: the whole history.
             searches: names of the tools that retrieve.
         """
-        start = next(
-            (i for i in reversed(range(len(messages))) if isinstance(messages[i], HumanMessage)),
-            None,
-        )
-        asked = None if start is None else messages[start]
-        since = messages[0 if start is None else start :]
+        starts = [i for i, one in enumerate(messages) if isinstance(one, HumanMessage)]
+        since = messages[starts[-1] if starts else 0 :]
+        asked = since[0] if starts else HumanMessage("")
         ended = [m for m in since if isinstance(m, ToolMessage) and m.name in searches]
         results = tuple(message for message in ended if message.status != "error")
         failures = [m for m in ended if m.status == "error" and m.artifact in _FAILURES]
         finished = {message.tool_call_id for message in (*results, *failures)}
         return cls(
-            asked.id if asked is not None else None,
-            str(asked.text) if asked is not None else "",
+            asked.id,
+            str(asked.text),
             results,
             sum(bool(finished & _ids(m, searches)) for m in since if isinstance(m, AIMessage)),
             Reason(failures[0].artifact) if failures else None,

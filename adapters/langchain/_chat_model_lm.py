@@ -6,10 +6,10 @@ import asyncio
 import contextvars
 import math
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -101,7 +101,7 @@ class ChatModelLM:
         self._sample_options = None if sample_options is None else dict(sample_options)
         self._seed_option = seed_option
         self._system_prompt = system_prompt
-        self._usage = TokenUsage()
+        self._usage: Counter[str] = Counter()
         # Stuck calls keep their thread, so there are more threads than calls at once.
         self._runner = DeadlineRunner(max_workers=max(64, 4 * limits.max_concurrency))
         self._thread_room = threading.BoundedSemaphore(limits.max_concurrency)
@@ -128,13 +128,13 @@ class ChatModelLM:
     def usage(self) -> TokenUsage:
         """Calls and tokens so far, over all threads and event loops."""
         with self._lock:
-            return self._usage
+            return TokenUsage(**self._usage)
 
     def reset_usage(self) -> TokenUsage:
         """Reset the counts; returns what was counted so far."""
         with self._lock:
-            usage, self._usage = self._usage, TokenUsage()
-        return usage
+            usage, self._usage = self._usage, Counter()
+        return TokenUsage(**usage)
 
     def generate(
         self,
@@ -277,8 +277,7 @@ class ChatModelLM:
 
     def _count(self, **more: int) -> None:
         with self._lock:
-            sums = {name: getattr(self._usage, name) + number for name, number in more.items()}
-            self._usage = replace(self._usage, **sums)
+            self._usage.update(more)
 
     def _for(self, temperature: float) -> Runnable[Any, Any]:
         return each_model(self._model, _uncached) if temperature > 0 else self._model

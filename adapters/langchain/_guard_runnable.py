@@ -192,10 +192,7 @@ def guard_node(
     def node(state: Any) -> dict[str, Any]:
         return at_once(update(state, is_async=False))
 
-    async def anode(state: Any) -> dict[str, Any]:
-        return await update(state, is_async=True)
-
-    return RunnableLambda(node, anode, name="guard")
+    return RunnableLambda(node, partial(update, is_async=True), name="guard")
 
 
 def _value(state: Any, key: str) -> Any:

@@ -292,7 +292,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             config: RunnableConfig,
         ) -> Iterator[GuardedAnswer]:
             runs = _Runs([config], [run_manager], kwargs)
-            return _each_at_once(self._chunks(next(inputs), runs))
+            return _each_at_once(self._chunks(input, runs))
 
         yield from self._transform_stream_with_config(iter([input]), chunks, config)
 
@@ -304,13 +304,10 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         async def inputs() -> AsyncIterator[RagInput]:
             yield input
 
-        async def chunks(
+        def chunks(
             inputs: AsyncIterator[RagInput], run_manager: AsyncManager, config: RunnableConfig
         ) -> AsyncIterator[GuardedAnswer]:
-            runs = _Runs([config], [run_manager], kwargs)
-            async with aclosing(self._chunks(await anext(inputs), runs)) as found:
-                async for chunk in found:
-                    yield chunk
+            return self._chunks(input, _Runs([config], [run_manager], kwargs))
 
         stream = self._atransform_stream_with_config(inputs(), chunks, config)
         async with aclosing(stream) as found:

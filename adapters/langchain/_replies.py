@@ -15,6 +15,7 @@ from ...guard.text import passage_name
 
 if TYPE_CHECKING:
     from ...guard import Guard
+    from ...guard.signals.support.contracts import ReplyVerdict
 
 Language = Literal["en", "zh"]
 
@@ -97,6 +98,10 @@ class Replies:
         """
         lines = [self._line(view, passages) for view in views]
         return self._filled(_SHOWS_BOTH, views="\n".join(lines))
+
+    def delivered(self, verdict: ReplyVerdict) -> str:
+        """What is delivered of a reply that was checked: the refusal where it is withheld."""
+        return self.to(Reason.REPLY_UNSUPPORTED) if verdict.text is None else verdict.text
 
     def standing(self, decision: Decision, passages: Sequence[object]) -> str | None:
         """The reply that stands after `decision` on `passages`; None where a model is asked.

@@ -185,6 +185,9 @@ class WorkerPool(Generic[Item, Result]):
         try:
             async with asyncio.timeout(size.start_timeout):
                 failure = await asyncio.wrap_future(actor.start.remote().future())
+            if failure is not None:
+                what = f"a worker could not make its call ({type(failure).__name__}: {failure})"
+                raise WorkerStartError(what) from failure
         except TimeoutError:
             self._kill(actor)
             raise WorkerStartError(
@@ -194,10 +197,6 @@ class WorkerPool(Generic[Item, Result]):
         except BaseException:
             self._kill(actor)
             raise
-        if failure is not None:
-            self._kill(actor)
-            what = f"a worker could not make its call ({type(failure).__name__}: {failure})"
-            raise WorkerStartError(what) from failure
         self._members[actor] = 0
 
     async def _free_seat(self, *, alone: bool) -> _Seat:

@@ -80,12 +80,13 @@ class Admission:
         limits: how many there may be.
 
     Attributes:
+        limits: likewise.
         running: requests that are worked on.
         draining: whether new requests are rejected, because the server is about to end.
     """
 
     def __init__(self, limits: ServeLimits) -> None:
-        self._limits = limits
+        self.limits = limits
         self._slots = asyncio.Semaphore(limits.concurrency)
         self._admitted = self.running = self._held = 0
         self.draining = False
@@ -109,7 +110,7 @@ class Admission:
         # A small body is held in any case: connections are bounded, too.
         now = now if now > _SMALL_BODY else 0
         more = now - before
-        if more > 0 and self._held + more > self._limits.bodies_bytes:
+        if more > 0 and self._held + more > self.limits.bodies_bytes:
             raise ServeError("bodies_too_large")
         self._held += more
         return now
@@ -123,7 +124,7 @@ class Admission:
         """
         if self.draining:
             raise ServeError("draining")
-        if self._admitted >= self._limits.concurrency + self._limits.queue:
+        if self._admitted >= self.limits.concurrency + self.limits.queue:
             raise ServeError("queue_full")
         self._admitted += 1
         try:
@@ -139,7 +140,7 @@ class Admission:
             ServeError: it has waited too long.
         """
         try:
-            async with asyncio.timeout(self._limits.queue_seconds):
+            async with asyncio.timeout(self.limits.queue_seconds):
                 await self._slots.acquire()
         except TimeoutError:
             raise ServeError("queue_full") from None
@@ -196,8 +197,7 @@ class AccessMiddleware:
 
     Args:
         app: what answers.
-        admission: counts and bounds requests below `/v1/`.
-        limits: of bodies.
+        admission: counts and bounds requests below `/v1/`; has the limits of their bodies.
         token: that requests must bear; without one only the local machine is answered.
         metrics: of responses and requests, see `http_metrics`.
         endpoints: paths that have a label of their own in them; all others share `other`.
@@ -205,7 +205,6 @@ class AccessMiddleware:
 
     app: ASGIApp
     admission: Admission
-    limits: ServeLimits
     token: str | None
     metrics: tuple[Counter, Gauge]
     endpoints: Collection[str]
@@ -291,7 +290,7 @@ class AccessMiddleware:
         try:
             async with self.admission.entered():
                 self._show()
-                body = await _read(scope, receive, self.limits, grow)
+                body = await _read(scope, receive, self.admission.limits, grow)
                 gone = asyncio.ensure_future(_disconnected(receive))
                 again = replay(body, lambda: asyncio.shield(gone))
                 work = asyncio.ensure_future(self._in_turn(scope, again, send))

@@ -24,6 +24,7 @@ from ...guard.text import passage_text
 from ..langchain import Replies
 from ._access import AccessMiddleware, Admission, ServeLimits, exposition, http_metrics
 from ._bodies import (
+    REJECTED,
     CheckReply,
     DecisionBatchReply,
     DecisionReply,
@@ -152,7 +153,6 @@ def create_app(
     app.add_middleware(
         AccessMiddleware,
         admission=admission,
-        limits=limits,
         token=token,
         metrics=http_metrics(registry),
         endpoints={*_ENDPOINTS, *app.openapi()["paths"]},
@@ -163,7 +163,6 @@ def create_app(
 def _decide_router(guard: Guard, replies: Replies, limits: ServeLimits) -> APIRouter:
     """The endpoints below `/v1/decide`, and `/v1/score` where the guard has a scorer."""
     router = APIRouter()
-    rejected = documented(400, 401, 403, 408, 413, 422, 429, 500, 502, 503, 504)
 
     def reply(decision: Decision, passages: list[Any]) -> dict[str, Any]:
         return {
@@ -172,13 +171,13 @@ def _decide_router(guard: Guard, replies: Replies, limits: ServeLimits) -> APIRo
             "calibrated": guard.policy.state,
         }
 
-    @router.post("/v1/decide", response_model=DecisionReply, responses=rejected)
+    @router.post("/v1/decide", response_model=DecisionReply, responses=REJECTED)
     async def decide(given: Question) -> Response:
         """Decide one question: follow the context, answer from memory, or abstain."""
         passages = as_given(given.passages)
         return json_reply(reply(await guard.adecide(given.question, passages), passages))
 
-    @router.post("/v1/decide/batch", response_model=DecisionBatchReply, responses=rejected)
+    @router.post("/v1/decide/batch", response_model=DecisionBatchReply, responses=REJECTED)
     async def decide_batch(given: QuestionBatch) -> Response:
         """Decide many questions, scored together."""
         if len(given.requests) > limits.batch:
@@ -195,11 +194,11 @@ def _decide_router(guard: Guard, replies: Replies, limits: ServeLimits) -> APIRo
         return json_reply({"results": results})
 
     if guard.reply_checker is not None:
-        _add_check(router, guard, rejected)
+        _add_check(router, guard)
     if guard.scorer is not None:
         measuring = _measuring(guard)
 
-        @router.post("/v1/score", response_model=ScoreReply, responses=rejected)
+        @router.post("/v1/score", response_model=ScoreReply, responses=REJECTED)
         async def score(given: Question) -> Response:
             """Score how far passages suffice, without a decision."""
             found = await measuring.adecide(given.question, as_given(given.passages))
@@ -215,10 +214,10 @@ def _decide_router(guard: Guard, replies: Replies, limits: ServeLimits) -> APIRo
     return router
 
 
-def _add_check(router: APIRouter, guard: Guard, rejected: Any) -> None:
+def _add_check(router: APIRouter, guard: Guard) -> None:
     """Add the endpoint `/v1/check`."""
 
-    @router.post("/v1/check", response_model=CheckReply, responses=rejected)
+    @router.post("/v1/check", response_model=CheckReply, responses=REJECTED)
     async def check(given: GeneratedReply) -> Response:
         """Check a reply against the passages that it was generated from."""
         passages = [passage_text(one) for one in as_given(given.passages)]

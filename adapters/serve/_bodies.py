@@ -209,6 +209,9 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return found
 
 
+REJECTED = documented(400, 401, 403, 408, 413, 422, 429, 500, 502, 503, 504)
+
+
 # -- decisions ------------------------------------------------------------------------------------
 
 

@@ -34,7 +34,16 @@ from ...guard.prompts import Prompt
 from ...guard.text import clean_text, passage_text
 from ..langchain import Replies
 from ..shadow import ShadowDecider, counted_abstention
-from ._bodies import ChatExtension, ServeError, as_given, as_json, documented, fields_of, json_reply
+from ._bodies import (
+    REJECTED,
+    ChatExtension,
+    ServeError,
+    as_given,
+    as_json,
+    documented,
+    fields_of,
+    json_reply,
+)
 from ._support import ReplyGate, event_of, events_of, marked, text_of
 from ._upstream import EVENT_STREAM, UpstreamClient
 
@@ -157,9 +166,9 @@ class ChatProxy:
         """
         plan = await self._plan(asked, body["messages"])
         if plan.messages is None:
-            return _abstention(asked, plan)
+            return _reply(asked, _abstention(asked, plan), plan)
         forwarded = {name: value for name, value in body.items() if name != "knowgate"}
-        held = asked.stream and plan.gate is not None and plan.gate.holds_back
+        held = asked.stream and plan.gate is not None and plan.gate.checker.holds_back
         if held:
             # What may be withheld is asked for as a whole, and told once it is checked.
             forwarded = {k: v for k, v in forwarded.items() if k != "stream_options"}
@@ -176,9 +185,7 @@ class ChatProxy:
             # How it was decided, all the same.
             error.headers.update(plan.headers)
             raise
-        if held:
-            return _as_stream(asked, completion, plan)
-        return json_reply(completion | {"knowgate": plan.extension}, headers=plan.headers)
+        return _reply(asked, completion, plan)
 
     async def _plan(self, asked: GuardedRequest, messages: list[Any]) -> _Plan:
         extension = asked.knowgate or ChatExtension()
@@ -234,8 +241,8 @@ class ChatProxy:
         if decision.route is not Route.ANSWER:
             kept = [texts[index] for index in decision.kept]
             messages = self._with_context(messages, kept)
-            if self.guard.reply_checker is not None:
-                gate = ReplyGate(self.guard, self.replies, kept, decision.kept, question)
+            if (checker := self.guard.reply_checker) is not None:
+                gate = ReplyGate(checker, self.replies, kept, decision.kept, question)
         return _Plan(messages, "", extension, headers, gate)
 
     def _with_context(self, messages: list[Any], passages: Sequence[str]) -> list[Any]:
@@ -253,7 +260,6 @@ class ChatProxy:
 def chat_router(proxy: ChatProxy) -> APIRouter:
     """The endpoints `/v1/chat/completions` and `/v1/models`."""
     router = APIRouter()
-    rejected = documented(400, 401, 403, 408, 413, 422, 429, 500, 502, 503, 504)
     # One event; its data is a chunk as JSON, `[DONE]`, or an error.
     data = {"type": "object", "properties": {"data": {"type": "string"}}}
     streamed = {EVENT_STREAM: {"schema": data}}
@@ -261,7 +267,7 @@ def chat_router(proxy: ChatProxy) -> APIRouter:
     @router.post(
         "/v1/chat/completions",
         response_model=dict[str, Any],
-        responses={**rejected, 200: {"content": streamed}},
+        responses={**REJECTED, 200: {"content": streamed}},
     )
     async def chat_completions(asked: GuardedRequest, request: Request) -> Response:
         """Answer as the upstream model does, where the guard lets it."""
@@ -346,11 +352,11 @@ def search_by(found: Any, seconds: float, limits: InputLimits) -> Search:
 _NO_TOKENS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 
 
-def _abstention(asked: GuardedRequest, plan: _Plan) -> Response:
-    """The reply of the guard itself, whole or as a stream, in OpenAI's shape."""
+def _abstention(asked: GuardedRequest, plan: _Plan) -> dict[str, Any]:
+    """The reply of the guard itself as a completion in OpenAI's shape."""
     rest = {"logprobs": None, "finish_reason": "stop"}
     message = {"role": "assistant", "content": plan.reply, "refusal": None}
-    completion = {
+    return {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "object": "chat.completion",
         "created": int(time.time()),
@@ -358,13 +364,12 @@ def _abstention(asked: GuardedRequest, plan: _Plan) -> Response:
         "choices": [{"index": i, "message": message, **rest} for i in range(asked.n or 1)],
         "usage": _NO_TOKENS,
     }
+
+
+def _reply(asked: GuardedRequest, completion: dict[str, Any], plan: _Plan) -> Response:
+    """A completion that is there: whole, or as the events of a stream, as the request asks."""
     if not asked.stream:
         return json_reply(completion | {"knowgate": plan.extension}, headers=plan.headers)
-    return _as_stream(asked, completion, plan)
-
-
-def _as_stream(asked: GuardedRequest, completion: Mapping[str, Any], plan: _Plan) -> Response:
-    """A completion that is there, as the events of a stream."""
     options = fields_of(fields_of(asked.model_extra).get("stream_options"))
     with_usage = bool(options.get("include_usage"))
     events = b"".join(events_of(completion, plan.extension, with_usage=with_usage))
@@ -396,19 +401,21 @@ class EventStream(StreamingResponse):
         events = marked(await upstream.enter_async_context(stream), plan.extension)
         if plan.gate is not None:
             events = plan.gate.streamed(events)
-        response = cls(events, media_type=EVENT_STREAM, headers={**_UNBUFFERED, **plan.headers})
+        headers = {**_UNBUFFERED, **plan.headers}
+        response = cls(_with_failure(events), media_type=EVENT_STREAM, headers=headers)
         response._upstream = upstream
         return response
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it, and end the upstream's part of it whatever happens."""
-        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         async with self._upstream:
-            await send(start)
-            try:
-                async for piece in self.body_iterator:
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-            except ServeError as error:
-                last = b"\n\n" + event_of(error.body)
-                await send({"type": "http.response.body", "body": last, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self.stream_response(send)
+
+
+async def _with_failure(events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The events; a failure of the upstream is the last one."""
+    try:
+        async for event in events:
+            yield event
+    except ServeError as error:
+        yield b"\n\n" + event_of(error.body)

@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ...guard import Guard, KnowgateError, Reason
+from ...guard import KnowgateError
 from ...guard.errors import NO_JSON
+from ...guard.reply_check import ReplyChecker
 from ...guard.signals.support.contracts import ReplyVerdict
 from ...guard.signals.support.reading import sentence_spans
 from ..langchain import Replies
@@ -30,24 +31,18 @@ class ReplyGate:
     """Checks the replies to one request.
 
     Args:
-        guard: checks.
+        checker: of the guard.
         replies: has the refusal.
         passages: texts that the model was given.
         places: of these among the passages of the request.
         question: what was asked.
     """
 
-    guard: Guard
+    checker: ReplyChecker
     replies: Replies
     passages: Sequence[str]
     places: Sequence[int]
     question: str
-
-    @property
-    def holds_back(self) -> bool:
-        """Whether a reply may be delivered otherwise than as it was generated."""
-        checker = self.guard.reply_checker
-        return checker is not None and checker.holds_back
 
     async def judged(self, reply: str) -> tuple[str, dict[str, Any]]:
         """Return what is delivered of a reply, and what the response tells of it.
@@ -55,11 +50,9 @@ class ReplyGate:
         Raises:
             SignalError: the check failed, under `on_error="raise"`.
         """
-        verdict = await self.guard.acheck_reply(reply, self.passages, self.question)
-        told = verdict.text
-        if told is None:
-            told = self.replies.to(Reason.REPLY_UNSUPPORTED)
-        return told, verdict_body(verdict, self.passages, self.places)
+        verdict = await self.checker.ajudge(reply, self.passages, self.question)
+        body = verdict_body(verdict, self.passages, self.places)
+        return self.replies.delivered(verdict), body
 
     async def completion(self, found: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         """Return a completion with what is delivered of each choice, and the verdicts on them."""
