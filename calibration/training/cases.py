@@ -195,8 +195,14 @@ def fit_match_model(
     alone = [one for one in examples if one.whole or not one.sufficient]
     rows = [list(example.vectors[0]) for example in alone]
     one = _fit(rows, alone, ridge, None if prior is None else prior.single)
-    return MatchModel.of(
-        one, many, features=features, length_penalty=length_penalty, told=told, fitted_on=fitted_on
+    count = len(features)
+    return MatchModel(
+        features=tuple(features),
+        length_penalty=length_penalty,
+        single=FeatureMix.of(one, count),
+        several=FeatureMix.of(many, count),
+        told=told,
+        fitted_on=fitted_on,
     )
 
 

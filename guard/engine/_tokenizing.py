@@ -211,9 +211,10 @@ class PairTokenizer:
 
     def _row(self, first: Ids, second: Ids, *, continues: bool) -> PairRow:
         before, between, after = self._marks
-        lengths = (len(before), len(first), len(between), len(second), len(after))
+        parts = (before, first, between, second, after)
+        lengths = list(map(len, parts))
         return PairRow(
-            np.concatenate([before, first, between, second, after]),
+            np.concatenate(parts),
             np.repeat(self._types, lengths),
             (sum(lengths[:3]), sum(lengths[:4])),
             continues,

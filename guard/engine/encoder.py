@@ -19,11 +19,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from sys import getsizeof
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
@@ -211,7 +210,8 @@ class TokenEncoder:
         """Of the word pieces in the order of their ids: tables by id are bound to it."""
         if self.is_embedded:
             return EMBEDDED_VOCABULARY_SHA256
-        return _vocabulary_sha256(self._tokenizer)
+        by_id = sorted((i, piece) for piece, i in self._tokenizer.get_vocab().items())
+        return hashlib.sha256("\n".join(f"{i} {piece}" for i, piece in by_id).encode()).hexdigest()
 
     def fingerprint(self, kind: str, **settings: str | int | float | bool | None) -> Fingerprint:
         """The fingerprint of a scorer of `kind` that rests on this encoder."""
@@ -328,9 +328,3 @@ class TokenEncoder:
 
 def _bytes_of(windows: list[EncodedText]) -> int:
     return sum(_BYTES_PER_WINDOW + window.nbytes for window in windows)
-
-
-@lru_cache(maxsize=4)
-def _vocabulary_sha256(tokenizer: Any) -> str:
-    by_id = sorted((i, piece) for piece, i in tokenizer.get_vocab().items())
-    return hashlib.sha256("\n".join(f"{i} {piece}" for i, piece in by_id).encode()).hexdigest()

@@ -46,7 +46,7 @@ class PromptEncoder:
         self.templated = has_template if chat_template == "auto" else bool(chat_template)
         # A tokenizer trained for encoders may close every text with the end token,
         # after which a language model would begin a new one.
-        closed = self._ids("a", special=True)
+        closed = self.ids_of("a", special=True)
         end = tokenizer.eos_token_id
         self._drops_end = bool(closed) and end is not None and closed[-1] == end
 
@@ -100,7 +100,7 @@ class PromptEncoder:
         tokenizer would merge across the boundary.
         """
         whole = self._prompt_ids(prompt + text)
-        rest = whole[len(ids) :] if whole[: len(ids)] == ids else self._ids(text, special=False)
+        rest = whole[len(ids) :] if whole[: len(ids)] == ids else self.ids_of(text)
         self._check_ids(rest)
         return rest
 
@@ -113,16 +113,13 @@ class PromptEncoder:
         )
         return text
 
-    def ids_of(self, text: str) -> list[int]:
-        """Token ids of plain text, without begin or end token."""
-        return self._ids(text, special=False)
-
     def _prompt_ids(self, rendered: str) -> list[int]:
-        ids = self._ids(rendered, special=not self.templated)
+        ids = self.ids_of(rendered, special=not self.templated)
         ends = self._drops_end and not self.templated
         return ids[:-1] if ends and ids[-1:] == [self._tokenizer.eos_token_id] else ids
 
-    def _ids(self, text: str, *, special: bool) -> list[int]:
+    def ids_of(self, text: str, *, special: bool = False) -> list[int]:
+        """Token ids of plain text, with its begin and end token only where `special`."""
         with self._lock:
             ids: list[int] = self._tokenizer(
                 text, add_special_tokens=special, padding=False, truncation=False, verbose=False

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from knowgate.calibration.training.encoder import TrainableEncoder
-from knowgate.guard.signals.relevance.match_model import FEATURES, EchoMix, MatchModel
+from knowgate.guard.signals.relevance.match_model import FEATURES, EchoMix, FeatureMix, MatchModel
 
 
 def random_adapter(seed: int, *, rank: int = 2) -> TrainableEncoder:
@@ -22,16 +22,16 @@ def random_adapter(seed: int, *, rank: int = 2) -> TrainableEncoder:
 def some_mix(features: tuple[str, ...], *, bias: float = -3.0) -> MatchModel:
     """Different weights for every feature, so that none can be taken for another."""
     count = range(1, len(features) + 1)
-    return MatchModel.of(
-        [bias, *(0.5 + 0.25 * i for i in count)],
-        [
-            bias,
-            *(0.5 + 0.125 * i for i in count),
-            *(0.375 * i for i in count),
-            *(1.0 + 0.5 * i for i in count),
-        ],
+    return MatchModel(
         features=features,
         length_penalty=0.06,
+        single=FeatureMix(bias=bias, top=tuple(0.5 + 0.25 * i for i in count)),
+        several=FeatureMix(
+            bias=bias,
+            top=tuple(0.5 + 0.125 * i for i in count),
+            margin=tuple(0.375 * i for i in count),
+            gain=tuple(1.0 + 0.5 * i for i in count),
+        ),
         told=EchoMix(bias=-1.0, weights=(0.5, 0.25, 0.125, 1.0, -0.125, 0.5, 0.25, 0.125)),
     )
 

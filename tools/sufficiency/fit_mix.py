@@ -28,6 +28,7 @@ from knowgate.guard.signals.relevance.match_model import (
     FEATURES,
     TOLD_FEATURES,
     EchoMix,
+    FeatureMix,
     MatchModel,
 )
 from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
@@ -104,12 +105,12 @@ def development_cases(
 
 def feature_probe(length_penalty: float, features: Sequence[str] = FEATURES) -> MatchModel:
     """A mix of all features with weights 0, to compute features with."""
-    count = len(features)
-    return MatchModel.of(
-        [0.0] * (1 + count),
-        [0.0] * (1 + 3 * count),
-        features=features,
+    zeros = (0.0,) * len(features)
+    return MatchModel(
+        features=tuple(features),
         length_penalty=length_penalty,
+        single=FeatureMix(bias=0.0, top=zeros),
+        several=FeatureMix(bias=0.0, top=zeros, margin=zeros, gain=zeros),
         told=NEUTRAL,
     )
 

@@ -61,6 +61,7 @@ class Clusters:
         same = self.comparison(question)
         firsts: list[str] = []
         known: dict[str, int] = {}
+        found: list[int] = []
         for answer in answers:
             form = canonical_answer(answer)
             if form not in known:
@@ -68,7 +69,8 @@ class Clusters:
                 known[form] = next(fitting, len(firsts))
                 if known[form] == len(firsts):
                     firsts.append(answer)
-        return [known[canonical_answer(answer)] for answer in answers]
+            found.append(known[form])
+        return found
 
 
 def matched(same: Sameness) -> Clusters:

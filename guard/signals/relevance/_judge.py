@@ -284,8 +284,7 @@ class SufficiencyJudge(AwaitedScorer):
         most, left = self._limits
         found: list[str] = []
         for text in texts:
-            room = min(most, left)
-            if room:
+            if room := min(most, left):
                 found.append(text if len(text) <= room else text[:room] + _CUT)
                 left -= min(len(text), room)
         return found

@@ -130,27 +130,6 @@ class MatchModel(Artefact):
             raise ValueError("as many weights as features are needed")
         return self
 
-    @classmethod
-    def of(
-        cls,
-        single: Sequence[float],
-        several: Sequence[float],
-        *,
-        features: Sequence[str],
-        length_penalty: float,
-        told: EchoMix,
-        fitted_on: str = "",
-    ) -> MatchModel:
-        """A mix from flat weights: see `FeatureMix.of`."""
-        return cls(
-            features=tuple(features),
-            length_penalty=length_penalty,
-            single=FeatureMix.of(single, len(features)),
-            several=FeatureMix.of(several, len(features)),
-            told=told,
-            fitted_on=fitted_on,
-        )
-
     @property
     def sha256(self) -> str:
         """Of the mix as it is stored, without white space."""

@@ -45,10 +45,8 @@ MODEL = MatchModel(
 def test_a_mix_is_made_of_flat_weights_and_gives_them_back() -> None:
     flat = MODEL.single.flat, MODEL.several.flat
     assert flat == ([-1.0, 2.0, 3.0], [-2.0, 1.0, 4.0, 0.5, 0.25, 8.0, 16.0])
-    made = MatchModel.of(
-        *flat, features=MODEL.features, length_penalty=0.06, told=TOLD, fitted_on="by hand"
-    )
-    assert made == MODEL
+    made = [FeatureMix.of(one, len(MODEL.features)) for one in flat]
+    assert made == [MODEL.single, MODEL.several]
 
 
 def test_a_passage_is_scored_by_its_features_alone() -> None:
