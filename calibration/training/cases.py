@@ -57,6 +57,7 @@ def grouped(
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
+# Two passages this alike may both suffice.
 _SAME_PASSAGE = 0.9
 _TOP = 5
 
@@ -250,7 +251,6 @@ def mix_examples(scorer: SufficiencyScorer, cases: Sequence[SetCase]) -> list[Mi
 # Fewer passages than this make no batch: the topic then borrows from its whole source.
 _SMALL_TOPIC = 8
 _MOST_CANDIDATES = 400
-# Two passages this alike may both suffice.
 # Neighbours are taken in a jittered order, or the same questions would always meet.
 _JITTER = 0.08
 # Between drawing every source alike (1) and every question alike (0).

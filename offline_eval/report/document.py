@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel
 
 from ..._version import CREATED_BY
+from ...guard.errors import InputError
 from .plots import Plot
 from .tables import Table, Text
 from .text import UNKNOWN, flat
@@ -51,11 +52,19 @@ class Section:
         title: its heading; empty for none.
         blocks: in their order; a `str` is a paragraph, None is skipped.
         folded: only its heading is shown until it is opened.
+
+    Raises:
+        InputError: the blocks are one text, which would be shown letter by letter.
     """
 
     title: str
     blocks: tuple[Block | None, ...]
     folded: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.blocks, str):
+            hint = "a single block needs a comma: (text,)"
+            raise InputError("blocks are a text", where=self.title, hint=hint)
 
     @classmethod
     def of_run(

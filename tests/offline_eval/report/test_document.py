@@ -9,6 +9,7 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 
 from knowgate.calibration import Interval
+from knowgate.guard import InputError
 from knowgate.offline_eval.report.document import Check, Document, Prose, Section
 from knowgate.offline_eval.report.layout import Page as Layout
 from knowgate.offline_eval.report.plots import Colour, Plot
@@ -190,3 +191,8 @@ def test_what_stands_in_a_title_stays_text(tmp_path: Path) -> None:
     )
     [found] = Layout(Templates(tmp_path / "report.txt")).sections("of", "a :: \ue000")
     assert found == Section("a :: \ue000", (Section("a :: \ue000", ("Text", Prose((), "fact"))),))
+
+
+def test_a_section_with_a_text_in_place_of_its_blocks_is_refused() -> None:
+    with pytest.raises(InputError, match=r"Longest: blocks are a text .* comma"):
+        Section("Longest", "five questions")  # type: ignore[arg-type]
