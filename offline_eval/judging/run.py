@@ -100,7 +100,7 @@ def judge_run(
     """
     root = Path(folder)
     run = RepliesRun.read(root)
-    how = options or RunOptions(CallLimits())
+    how = options or RunOptions()
     _reject_other_versions(run, judges, failed_too=not how.retry_failed)
     names = {judge.name for judge in judges}
     with RepliesRun.JUDGEMENTS.open(root) as table:
@@ -183,7 +183,7 @@ class _Judging:
         The workers of a pool, which `make` what asks, are the same for all rounds.
         """
         whole = Progress("judging", 0)
-        limits, pool = how.limits, how.pool
+        limits, pool = how.limits_or(CallLimits()), how.pool
         async with AsyncExitStack() as opened:
             asked = chain.from_iterable(map(self._round, range(self._rounds)))
             if pool is not None and any(one.key not in table.done for one in asked):

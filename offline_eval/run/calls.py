@@ -492,21 +492,30 @@ class RayPool:
             return await here.run(items, lambda item: ask(send(item)), table)
 
 
+# As a suite is run: a case may take what it takes.
+NO_TIMEOUT = CallLimits(timeout=None)
+
+
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """How a run is made; none of it decides the rows.
 
     Attributes:
-        limits: of calls. Of a suite that answers in batches only the timeout counts here
-            (seconds per case); how many calls are made at once is up to the model.
+        limits: of calls; None for what is usual. Of a suite that answers in batches only the
+            timeout counts here (seconds per case; usually none); how many calls are made at once
+            is up to the model.
         retry_failed: ask again for rows with an error.
         pool: workers on a Ray cluster that answer or judge; None for this process.
         on_progress: called after every stored row.
         on_note: called with what the user should know.
     """
 
-    limits: CallLimits = field(default_factory=lambda: CallLimits(timeout=None))
+    limits: CallLimits | None = None
     retry_failed: bool = False
     pool: RayPool | None = None
     on_progress: OnProgress | None = None
     on_note: Callable[[str], object] | None = None
+
+    def limits_or(self, usual: CallLimits) -> CallLimits:
+        """Return the limits of calls."""
+        return self.limits or usual

@@ -95,7 +95,6 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -382,8 +381,9 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
 
     def dry_run(self, work: Work[SettingsT, CaseT]) -> Overview:
         """Count what would be asked; by default the cases of each system."""
-        counts = dict.fromkeys((one.name for one in work.systems), 0)
-        counts.update(Counter(system.name for _, system in self.order(work)))
+        counts = {
+            one.name: sum(self.applies(case, one) for case in work.cases) for one in work.systems
+        }
         return Overview(("system", "cases"), tuple(counts.items()), values={"cases": counts})
 
     def ending(self, result: RunResult) -> Overview:

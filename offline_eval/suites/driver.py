@@ -23,7 +23,7 @@ from ...guard.files import AnyPath
 from ..report.document import Section
 from ..report.writing import ReportPaths, ReportWriter
 from ..run import Run
-from ..run.calls import Calls, Progress, RunOptions, each_or_error
+from ..run.calls import NO_TIMEOUT, Calls, Progress, RunOptions, each_or_error
 from ..run.event_loop import run_interruptibly
 from ..run.manifest import Manifest
 from ..run.table import Table
@@ -68,6 +68,7 @@ def run_suite(
         MissingDependencyError: a package is missing.
     """
     options = options or RunOptions()
+    options = replace(options, limits=options.limits_or(NO_TIMEOUT))
     if options.pool is not None:
         suite.check_ray(settings)
     out = Path(out)
@@ -75,7 +76,7 @@ def run_suite(
     if isinstance(systems, ModelChoice):
         _systems(suite, work, _stand_ins(suite, systems, systems.guards))
         systems = suite.load(settings, systems)
-    asked = _systems(suite, work, systems)
+    asked = tuple(_systems(suite, work, systems))
     suite.begin(work)
     manifest = suite.manifest(work)
     if type(suite).prepare is Suite.prepare:
@@ -193,7 +194,8 @@ def _answer_all(suite: AnySuite, work: Work[Any, Any], table: Table[Any]) -> Pro
         return _answer_concurrently(suite, work, pairs, table)
     done = sum(suite.row_id(case, system.name) in table.done for case, system in pairs)
     tally, on_progress = Progress("asking", len(pairs), done), work.options.on_progress
-    ask = partial(_within_deadline, suite, work.options.limits.timeout, DeadlineRunner())
+    timeout = work.options.limits_or(NO_TIMEOUT).timeout
+    ask = partial(_within_deadline, suite, timeout, DeadlineRunner())
     for system in work.systems:
         own = [case for case, other in pairs if other is system]
         for batch in suite.batches(own, system):
@@ -249,7 +251,8 @@ def _answer_concurrently(
     suite: AnySuite, work: Work[Any, Any], pairs: Sequence[_Pair], table: Table[Any]
 ) -> Progress:
     options = work.options
-    limits = replace(options.limits, stop_on=(*options.limits.stop_on, *suite.stop_on))
+    limits = options.limits_or(NO_TIMEOUT)
+    limits = replace(limits, stop_on=(*limits.stop_on, *suite.stop_on))
 
     def key(pair: _Pair) -> str:
         return suite.row_id(pair[0], pair[1].name)

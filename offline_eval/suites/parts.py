@@ -89,6 +89,11 @@ class System:
         self._rows: TableSpec[Any] | None = None
 
     @property
+    def is_guarded(self) -> bool:
+        """Whether there is a guard; asking does not count as reading it."""
+        return self._guard is not None
+
+    @property
     def guard(self) -> Any:
         """What decides in front of the model; None for the model alone."""
         self.guard_was_read = True
@@ -156,12 +161,12 @@ class Work(Generic[SettingsT, CaseT]):
     out: Path = Path()
     folder: Path = Path()
     options: RunOptions = field(default_factory=RunOptions)
-    run: Run = field(init=False)
+    run: Run = field(init=False, repr=False, compare=False)
 
     @property
     def guards(self) -> dict[str, str]:
         """The sha256 of each guard, by the name of its system."""
-        return {one.name: one.sha256 for one in self.systems if one.guard is not None}
+        return {one.name: one.sha256 for one in self.systems if one.is_guarded}
 
     def note(self, text: str) -> None:
         """Tell the user something about the run; the command prints it."""
@@ -357,7 +362,8 @@ def run_document(
     """
     given = summary, facts
     values = summary.to_dict()
-    last = Section.of_run(values["settings"], manifest.inputs, manifest.created_by)
+    settings = values.get("settings", manifest.settings)
+    last = Section.of_run(settings, manifest.inputs, manifest.created_by)
     return Document(
         name=name,
         title=texts.text("title", *given),

@@ -76,7 +76,8 @@ def _search(
         # Answers that cancel each other out point nowhere; the first one still does.
         if len(texts) > 1 and length > 1e-6:
             vector = (mean / length).astype(np.float32)
-        return index.nearest(vector, top_k, {case.passage_id} if case.kind.leaves_out else ())
+        gone = {case.passage_id} if case.kind.leaves_out else ()
+        return index.nearest(vector, top_k, without=gone)
 
     async def search(case: Case, texts: list[str]) -> ReplyContext:
         loop = asyncio.get_running_loop()

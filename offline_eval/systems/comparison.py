@@ -16,7 +16,7 @@ from ...guard.registry import PYTHON
 from ..data.embedding import Encoder
 from ..data.questions import KnowledgeBase
 from ..run import RowError
-from ..run.calls import Calls, RunOptions
+from ..run.calls import NO_TIMEOUT, Calls, RunOptions
 from ..run.replies import PASSAGES, StoredPassage
 from ..run.table import TableSpec
 from ._retrievers import load_retriever
@@ -150,13 +150,14 @@ class SystemRun:
                         top_k=self._top_k,
                     )
             # A retriever that cannot be made is not the case's fault.
-            limits = replace(options.limits, stop_on=(InputError, MissingDependencyError))
+            limits = options.limits_or(NO_TIMEOUT)
+            limits = replace(limits, stop_on=(InputError, MissingDependencyError))
             calls = Calls[str](str, failed, limits, options.on_progress, stage="retrieving")
             calls.run_sync(wanted, retrieve, table)
         contexts = _CONTEXTS.by_key(folder)
         # What a retriever of the user's own found besides the knowledge base, each once.
         own = {one.passage_id: one for context in contexts.values() for one in context.passages}
-        stored = PASSAGES.by_key(folder)
+        stored = PASSAGES.by_key(folder) if own else {}
         if own.keys() - stored.keys():
             PASSAGES.write(folder, (stored | own | stored).values())
         held: dict[str, dict[str, str]] = defaultdict(dict)

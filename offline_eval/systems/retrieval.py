@@ -125,7 +125,7 @@ class PassageIndex:
         self.ids = list(knowledge_base.passages)
         self.matrix = embed_all(list(knowledge_base.passages.values()), encoder)
 
-    def nearest(self, vector: Floats32, k: int, without: Collection[str] = ()) -> list[str]:
+    def nearest(self, vector: Floats32, k: int, *, without: Collection[str] = ()) -> list[str]:
         """Ids of the `k` passages nearest to a vector, best first; ties keep their order.
 
         Args:

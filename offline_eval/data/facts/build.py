@@ -82,8 +82,9 @@ def _asked_of_model(
         Facts, questions and failures; and the calls that were made.
     """
     spent: list[CallRow] = []
-    attempts = options.limits.max_attempts + MAX_REPAIRS
-    limits = replace(options.limits, max_attempts=attempts, retry_on=(ReplyFaultError,))
+    limits = options.limits_or(_LIMITS)
+    attempts = limits.max_attempts + MAX_REPAIRS
+    limits = replace(limits, max_attempts=attempts, retry_on=(ReplyFaultError,))
 
     def ask(stage: Stage, requests: Iterable[Request]) -> dict[str, CallRow]:
         table = run[calls_of(stage)]
@@ -208,7 +209,7 @@ def build_questions(
         if model is None:
             facts, made, failures = cloze_facts(sentences)
         else:
-            how = options or RunOptions(_LIMITS)
+            how = options or RunOptions()
             (facts, made, failures), spent = _asked_of_model(run, model, settings, how, sentences)
         chunks = chunks_of(documents, settings.chunk_size, settings.chunk_overlap)
         asked, cut = with_chunks([*_stated_pairs(documents), *made], sentences, chunks)

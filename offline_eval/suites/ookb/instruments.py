@@ -159,7 +159,7 @@ class Instruments(System):
         try:
             self._index = self._index or PassageIndex(base, self.encoder)
             (vector,) = self.encoder.embed([case.question])
-            ids = tuple(self._index.nearest(vector, k, gone))
+            ids = tuple(self._index.nearest(vector, k, without=gone))
         except Exception as error:
             # One bad question is a row, not the end of the run. The message of a foreign error
             # may quote the question: only its type is kept.

@@ -226,3 +226,9 @@ def test_no_reply_can_leave_its_element(reply: str, question: str) -> None:
     # Five fields and two passages, opened and closed once each.
     assert text.count("<") == 14
     assert text.count("</reply>") == 1
+
+
+def test_options_without_limits_leave_them_as_they_are_usually() -> None:
+    usual = CallLimits(timeout=60.0)
+    assert RunOptions(retry_failed=True).limits_or(usual) is usual
+    assert RunOptions(CallLimits(timeout=1.0)).limits_or(usual).timeout == 1.0

@@ -23,7 +23,7 @@ from knowgate.offline_eval.run import CallLimits
 from knowgate.offline_eval.run.calls import Progress, RunOptions
 from knowgate.offline_eval.suites import read_suite_run, run_suite
 from knowgate.offline_eval.suites.driver import plan_suite
-from knowgate.offline_eval.suites.parts import SuiteSettings, System
+from knowgate.offline_eval.suites.parts import SuiteSettings, System, Work
 from tests.offline_eval.suites import arithmetic
 from tests.offline_eval.suites.arithmetic import SUMS, Row, Settings, Sum, Sums
 from tests.support.commands import command
@@ -261,3 +261,43 @@ def test_guards_are_systems_of_their_own_and_progress_counts_all_rows(tmp_path: 
         ("asking", 4, 8),
         ("asking", 8, 8),
     ]
+
+
+class _InStages(Sums):
+    """Sums in an order that is made before the run, by the model alone."""
+
+    def begin(self, work: Work[Settings, Sum]) -> None:
+        # What was made of it so far can be shown.
+        assert "settings" in repr(work)
+        self.ordered = sorted(work.cases, key=self.place, reverse=True)
+        work.cases = self.ordered[:3]
+
+    def place(self, case: Sum) -> str:
+        return self.row_id(case, "")
+
+    def order(self, work: Work[Settings, Sum]) -> Sequence[tuple[Sum, System]]:
+        ordered = [case for case in self.ordered if case in work.cases]
+        return [(case, system) for system in work.systems for case in ordered]
+
+    def prepare(self, work: Work[Settings, Sum]) -> None:
+        assert list(work.guards) == ["strict"]
+        systems = work.systems
+        assert isinstance(systems, list)
+        systems.remove(systems[-1])
+
+
+def test_a_suite_in_stages_is_counted_without_them_and_warns_of_a_guard_that_it_removed(
+    tmp_path: Path,
+) -> None:
+    scorer = LexicalScorer()
+    guard = Guard(Policy(scorer=scorer.fingerprint, relevance_threshold=0.0), scorer=scorer)
+    systems = [System("model", Calculator()), System("strict", Calculator(), guard, "abc")]
+    notes: list[str] = []
+
+    planned = plan_suite(_InStages(), Settings(upto=2), systems)
+    run_suite(_InStages(), Settings(upto=2), tmp_path, systems, RunOptions(on_note=notes.append))
+
+    assert planned.values == {"cases": {"model": 4, "strict": 4}}
+    rows = [row.row_id for row in read_suite_run(tmp_path, _InStages()).rows]
+    assert rows == ["model/2-plus-2", "model/2-plus-1", "model/1-plus-2"]
+    assert notes == ["warning: guards that the suite never asked (rows of the model): strict"]

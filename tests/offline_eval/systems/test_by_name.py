@@ -176,8 +176,8 @@ def test_ties_keep_the_order_of_the_passages() -> None:
     query = np.ones(1, dtype=np.float32)
 
     assert index.nearest(query, 3) == ["d", "b", "c"]
-    assert index.nearest(query, 3, without="b") == ["d", "c", "a"]
-    assert index.nearest(query, 9, without="d") == ["b", "c", "a"]
+    assert index.nearest(query, 3, without={"b"}) == ["d", "c", "a"]
+    assert index.nearest(query, 9, without={"d"}) == ["b", "c", "a"]
 
 
 def test_the_index_ranks_by_cosine() -> None:
