@@ -23,6 +23,8 @@ def binomial_upper_bound(events: int, trials: int, level: float) -> float:
         >>> round(binomial_upper_bound(0, 10, 0.05), 4)
         0.2589
     """
+    if not 0.0 < level < 1.0:
+        raise ValueError("level must be in (0, 1)")
     if events >= trials:
         return 1.0
     if trials > _MOST_EXACT:

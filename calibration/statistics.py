@@ -524,7 +524,8 @@ def equally_many(
     """
     one, other = (np.asarray(side, dtype=np.float64) for side in (first, second))
     if one.shape != other.shape or one.ndim != 1:
-        raise ValueError(f"{one.size} {names[0]} for {other.size} {names[1]}")
+        told = f"{one.size} {names[0]} for {other.size} {names[1]}"
+        raise ValueError(told if one.size != other.size else f"{told}, in other shapes")
     return one, other
 
 

@@ -89,11 +89,13 @@ class ByteCache(Generic[Key, Value]):
 
     def made(self, key: Key, make: Callable[[], Value]) -> Value:
         """The value of one key, made where it is not there."""
-        found = self.found([key])
-        if not found:
-            found = {key: make()}
-            self.keep(found)
-        return found[key]
+        with self._lock:
+            if (entry := self._values.get(key)) is not None:
+                self._values.move_to_end(key)
+                return entry[0]
+        found = make()
+        self.keep({key: found})
+        return found
 
     def forget(self) -> None:
         """Drop all values."""

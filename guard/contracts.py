@@ -215,6 +215,18 @@ class RelevanceScorer(Protocol):
         """Scores of shape (len(pairs),) for (question, passage) pairs."""
 
 
+_SCORER = "derive it from knowgate.guard.RelevanceScorer, with a fingerprint and score_pairs"
+
+
+def require_scorer(scorer: object, methods: Sequence[str]) -> None:
+    """Reject what lacks a method or its fingerprint, which is not asked for: it may take long.
+
+    Raises:
+        InputError: it lacks one.
+    """
+    _require_parts(scorer, "relevance scorer", ("fingerprint", *methods), _SCORER)
+
+
 def checked_scorer(
     scorer: RelevanceScorer, methods: Sequence[str] = ("score_pairs",)
 ) -> RelevanceScorer:
@@ -227,12 +239,11 @@ def checked_scorer(
     Raises:
         InputError: it lacks a method or its fingerprint.
     """
-    hint = "derive it from knowgate.guard.RelevanceScorer, with a fingerprint and score_pairs"
-    _require_parts(scorer, "relevance scorer", ("fingerprint", *methods), hint)
+    require_scorer(scorer, methods)
     if not isinstance(scorer.fingerprint, Fingerprint):
         kind = type(scorer.fingerprint).__name__
         fault = f"the fingerprint of a {type(scorer).__name__} is a {kind}, not a Fingerprint"
-        raise InputError(fault, hint=hint)
+        raise InputError(fault, hint=_SCORER)
     return scorer
 
 

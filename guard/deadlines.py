@@ -35,9 +35,7 @@ from .errors import (
 )
 from .process import Budget, after_fork, change_queue, end_at_exit
 
-__all__ = [
-    "check_deadline",
-]
+__all__ = ["check_deadline"]
 
 T = TypeVar("T")
 

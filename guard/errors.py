@@ -60,9 +60,7 @@ class TaskBrokeOffError(Exception):
 
 
 # Further names of this module are listed by the package.
-__all__ = [
-    "PromptTooLongError",
-]
+__all__ = ["PromptTooLongError"]
 
 
 class KnowgateError(Exception):

@@ -288,9 +288,7 @@ def _parsed(fields: dict[str, Any], where: str) -> Policy:
 
 
 # Further names of this module are listed by the package.
-__all__ = [
-    "IdentityCalibrator",
-]
+__all__ = ["IdentityCalibrator"]
 
 
 # Logistic regression of "the passage suffices" on the cosine, over 4,000 English question and

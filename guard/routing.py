@@ -288,9 +288,7 @@ def kept_reference(scores: Sequence[float]) -> float:
     return different[-2] if len(different) > 2 else different[-1]
 
 
-__all__ = [
-    "decide_route",
-]
+__all__ = ["decide_route"]
 
 
 @dataclass(frozen=True, slots=True)

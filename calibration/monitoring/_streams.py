@@ -399,8 +399,10 @@ def promised_bounds(policy: Policy) -> dict[str, float]:
     pass (leave-one-out), costs, or abstentions; and where nothing was certified.
     """
     guarantee = policy.guarantee
-    if guarantee is None or not guarantee.certified:
+    if guarantee is None or not guarantee.certified or "relevance.in_kb" in policy.histograms:
         return {}
+    if not guarantee.risks:
+        return {ALL: guarantee.risk}
     bounds: dict[str, float] = {}
     for risk in guarantee.risks:
         if (name := _WATCHED.get(risk.kind)) is not None:

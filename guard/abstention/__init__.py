@@ -11,7 +11,4 @@ from __future__ import annotations
 from .detector import AbstentionDetector
 from .reading import Citation
 
-__all__ = [
-    "AbstentionDetector",
-    "Citation",
-]
+__all__ = ["AbstentionDetector", "Citation"]

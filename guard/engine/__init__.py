@@ -4,7 +4,4 @@ from __future__ import annotations
 
 from ._scorers import BiEncoderScorer, CrossEncoderScorer
 
-__all__ = [
-    "BiEncoderScorer",
-    "CrossEncoderScorer",
-]
+__all__ = ["BiEncoderScorer", "CrossEncoderScorer"]

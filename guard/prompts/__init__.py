@@ -18,9 +18,7 @@ from pathlib import Path
 from ..errors import InputError
 from ..files import read_text, text_sha256
 
-__all__ = [
-    "Prompt",
-]
+__all__ = ["Prompt"]
 
 
 @dataclass(frozen=True, slots=True)

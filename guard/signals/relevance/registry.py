@@ -11,7 +11,7 @@ from typing import Any, Unpack, cast, get_type_hints
 
 from pydantic import TypeAdapter
 
-from ...contracts import RelevanceScorer, checked_scorer
+from ...contracts import RelevanceScorer, SetRelevanceScorer, require_scorer
 from ...engine import BiEncoderScorer, CrossEncoderScorer
 from ...engine.backends import ScorerOptions
 from ...engine.encoder import TokenEncoder, exported_as
@@ -194,8 +194,12 @@ def _loaded(name: str, options: ScorerOptions) -> RelevanceScorer:
         _require_none(options, name)
         made: Any = _SCORERS.find(name)
         made = made() if callable(made) else made
-        called = "score_sets" if hasattr(made, "score_sets") else "score_pairs"
-        return checked_scorer(made, [called])
+        # What is left to the protocol is not there.
+        sets = getattr(type(made), "score_sets", None)
+        judges_sets = sets not in (None, SetRelevanceScorer.score_sets)
+        require_scorer(made, ["score_sets" if judges_sets else "score_pairs"])
+        found: RelevanceScorer = made
+        return found
     if name.startswith(_MODEL):
         model = name.removeprefix(_MODEL)
         return _in_folder(PRESETS[model].hub_id if model in PRESETS else model, options)

@@ -34,7 +34,6 @@ from ....guard.errors import (
     KnowgateError,
     is_transient,
     optional_import,
-    seconds_to_wait,
 )
 from ....guard.files import table_beside
 from ....guard.read_models import CheckedSettings
@@ -239,7 +238,9 @@ class SparqlClient:
             if status != 200:
                 meaning = _ASKED["meanings"].get("moved" if 300 <= status < 400 else str(status))
                 message = f"{self.name}: status {status}{f' ({meaning})' if meaning else ''}"
-                wait = seconds_to_wait(response.headers.get("Retry-After", "")) or 0.0
+                after = response.headers.get("Retry-After", "")
+                # No date: by a wrong clock it would end the whole generation.
+                wait = float(after) if re.fullmatch("[0-9]{1,7}", after) else 0.0
                 error = self._httpx.HTTPStatusError("", request=response.request, response=response)
                 raise SparqlError(message, wait if is_transient(error) else None)
             # A library would unpack what was packed again and again, and all of a part at once.

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from knowgate.guard import InputError
+from knowgate.guard.contracts import SetRelevanceScorer, SetScore
 from knowgate.guard.errors import ModelFolderError
-from knowgate.guard.fingerprint import default_aggregator
+from knowgate.guard.fingerprint import Fingerprint, default_aggregator
 from knowgate.guard.policy import default_calibrator
 from knowgate.guard.signals.relevance import (
     LexicalScorer,
@@ -188,3 +192,32 @@ NUMBER = 3
 def test_what_is_named_in_a_module_and_is_no_scorer_is_rejected(attribute: str) -> None:
     with pytest.raises(InputError, match="not a relevance scorer of the guard"):
         load_scorer(f"python:{__name__}:{attribute}")
+
+
+class _Pairs(SetRelevanceScorer):
+    """Judges pairs; the other methods are left to the protocol, the fingerprint takes long."""
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        raise RuntimeError("the weights are not there yet")
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        return np.zeros(len(pairs))
+
+
+class _Sets(LexicalScorer):
+    """Judges sets, as its base."""
+
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        return [SetScore((0.0,) * len(texts), 0.0) for texts in passages]
+
+
+class _MoreSets(_Sets):
+    """Inherits all."""
+
+
+@pytest.mark.parametrize("kind", [_Pairs, _Sets, _MoreSets])
+def test_a_scorer_of_a_module_is_loaded_whatever_it_judges_and_not_asked(kind: type) -> None:
+    assert type(load_scorer(f"python:{__name__}:{kind.__name__}")) is kind
