@@ -19,6 +19,9 @@ def binomial_upper_bound(events: int, trials: int, level: float) -> float:
 
     Exact (Clopper and Pearson's) up to a hundred thousand trials, beyond Wilson's.
 
+    Raises:
+        ValueError: `level` is not in (0, 1).
+
     Example:
         >>> round(binomial_upper_bound(0, 10, 0.05), 4)
         0.2589

@@ -88,8 +88,9 @@ def judge_run(
         folder: of the run of replies.
         judges: at least one, of different names.
         options: limits (a timeout includes reminders), whether the failures of these judges are
-            taken out of the run, to ask again, and progress. Criteria that depend on earlier ones
-            come in rounds of their own, and `done` and `total` are those of the round.
+            taken out of the run, to ask again, workers that judge, and progress. Criteria that
+            depend on earlier ones come in rounds of their own, and `done` and `total` are those
+            of the round.
         load: makes the same judges in each worker; picklable. By default the judges
             themselves travel.
 

@@ -517,5 +517,5 @@ class RunOptions:
     on_note: Callable[[str], object] | None = None
 
     def limits_or(self, usual: CallLimits) -> CallLimits:
-        """Return the limits of calls."""
+        """Return the limits, or the usual ones where none are named."""
         return self.limits or usual

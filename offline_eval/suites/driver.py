@@ -68,7 +68,6 @@ def run_suite(
         MissingDependencyError: a package is missing.
     """
     options = options or RunOptions()
-    options = replace(options, limits=options.limits_or(NO_TIMEOUT))
     if options.pool is not None:
         suite.check_ray(settings)
     out = Path(out)
@@ -91,7 +90,7 @@ def run_suite(
             table.drop(_has_error)
         totals = _answer_all(suite, work, table)
         suite.finish(work)
-        unread = [one.name for one in asked if not one.guard_was_read and one.guard is not None]
+        unread = [one.name for one in asked if one.is_guarded and not one.guard_was_read]
         # A run that goes on may have had only rows of the model to ask for.
         if unread and totals.already == 0 and options.pool is None:
             names = ", ".join(unread)

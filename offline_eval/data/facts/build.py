@@ -186,7 +186,7 @@ def build_questions(
         model: chat model or runnable to ask; None for rules alone.
         settings: what is asked; its `model` must name `model`.
         options: how the model is asked, whether that is asked again which failed in an earlier
-            build, and progress.
+            build, and progress; its pool and notes are not used.
 
     Returns:
         What came of it; failures are counted, and stand in `failures.jsonl`.

@@ -94,10 +94,11 @@ def compare_scorers(
     if len(set(scorers)) < max(2, len(scorers)):
         what = "a scorer is named twice" if len(scorers) > 1 else "only one is named"
         raise InputError(what, where="--scorer", hint="name two different scorers or more")
+    # A wrong file is an error before anything is loaded.
+    questions = {one.question_id: one.question for one in _TIMED.cases(settings)}
     loaded = {name: load_scorer(name) for name in scorers}
     chain = None if settings.chain is None else ServedChain.load(settings.chain)
     instruments = instruments_of(settings, list(loaded.values()), chain)
-    questions = {one.question_id: one.question for one in _TIMED.cases(settings)}
     for name, scorer in loaded.items():
         require_not_tuned_on(scorer, questions, name)
     measured: list[MeasuredScorer] = []

@@ -195,7 +195,7 @@ def test_what_is_named_in_a_module_and_is_no_scorer_is_rejected(attribute: str) 
 
 
 class _Pairs(SetRelevanceScorer):
-    """Judges pairs; the other methods are left to the protocol, the fingerprint takes long."""
+    """Judges pairs; the other methods are left to the protocol, there is no fingerprint yet."""
 
     @property
     def fingerprint(self) -> Fingerprint:
